@@ -1,0 +1,1 @@
+"""The examples, importable as `raygraph.examples` (the folder `raygraph/examples` is a link to this one)."""

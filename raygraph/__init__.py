@@ -1,0 +1,61 @@
+"""raygraph: LangGraph-style state graphs that run every super-step on all cores.
+
+Importing it starts nothing and imports neither ray nor langchain; names are loaded when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from raygraph.app import CompiledStateGraph
+    from raygraph.build.graph import StateGraph
+    from raygraph.runtime import Runtime, get_config, get_runtime, get_store, get_stream_writer
+    from raygraph.state.constants import END, START
+    from raygraph.state.types import Command, Overwrite, Send
+
+__version__ = "0.1.0"
+
+_HOME: Final = {
+    "END": "raygraph.state.constants",
+    "START": "raygraph.state.constants",
+    "Command": "raygraph.state.types",
+    "CompiledStateGraph": "raygraph.app",
+    "Overwrite": "raygraph.state.types",
+    "Runtime": "raygraph.runtime",
+    "Send": "raygraph.state.types",
+    "StateGraph": "raygraph.build.graph",
+    "get_config": "raygraph.runtime",
+    "get_runtime": "raygraph.runtime",
+    "get_store": "raygraph.runtime",
+    "get_stream_writer": "raygraph.runtime",
+}
+
+__all__ = [
+    "END",
+    "START",
+    "Command",
+    "CompiledStateGraph",
+    "Overwrite",
+    "Runtime",
+    "Send",
+    "StateGraph",
+    "get_config",
+    "get_runtime",
+    "get_store",
+    "get_stream_writer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'raygraph' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""What runs next: due nodes, pending sends, the identity of tasks."""
