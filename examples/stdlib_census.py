@@ -411,9 +411,8 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=5, metavar="N", help="rows per ranking (default 5)")
     options = parser.parse_args()
 
-    app = build().compile()
-    config = {"executor": options.executor} if options.executor else {}
-    run = app.stream({"groups": packages(options.limit)}, config, stream_mode=["updates"])
+    app = build().compile(executor=options.executor)
+    run = app.stream({"groups": packages(options.limit)}, stream_mode=["updates"])
     done = 0
     for _mode, update in run:
         done += "measure" in update

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from raygraph.app import CompiledStateGraph
     from raygraph.build.graph import StateGraph
+    from raygraph.execute.resources import per_worker
     from raygraph.runtime import Runtime, get_config, get_runtime, get_store, get_stream_writer
     from raygraph.state.constants import END, START
     from raygraph.state.types import Command, Overwrite, Send
@@ -30,6 +31,7 @@ _HOME: Final = {
     "get_runtime": "raygraph.runtime",
     "get_store": "raygraph.runtime",
     "get_stream_writer": "raygraph.runtime",
+    "per_worker": "raygraph.execute.resources",
 }
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "get_runtime",
     "get_store",
     "get_stream_writer",
+    "per_worker",
 ]
 
 

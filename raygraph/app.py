@@ -87,7 +87,7 @@ class CompiledStateGraph:
         drive = self._drive(config, context, frozenset(), options)
         for _ in drive.parts(input):
             pass
-        return drive.output
+        return drive.result()
 
     def stream(
         self,
@@ -127,7 +127,7 @@ class CompiledStateGraph:
         drive = self._drive(config, context, frozenset(), options)
         async for _ in AsyncStreamRun(drive, input, lambda part: part):
             pass
-        return drive.output
+        return drive.result()
 
     def astream(
         self,
@@ -158,7 +158,14 @@ class CompiledStateGraph:
         run_id = settings.run_id or str(uuid.uuid4())
         run = Run(
             self.spec,
-            Settings(run_id, settings.seed, settings.recursion_limit, modes, outputs=outputs),
+            Settings(
+                run_id,
+                settings.seed,
+                settings.recursion_limit,
+                modes,
+                outputs=outputs,
+                sanitize=self.sanitize,
+            ),
         )
         local = RunContext(
             run_id=run_id,
@@ -195,13 +202,17 @@ class CompiledStateGraph:
         keys = options.pop("output_keys", None)
         for name, value in options.items():
             if value is not None and value is not False:
-                raise NotSupportedError(f"{name}= is not supported by this version of raygraph; leave it out.")
+                raise NotSupportedError(
+                    f"{name}= is not supported by this version of raygraph; leave it out."
+                )
         if keys is None:
             return None
         keys = (keys,) if isinstance(keys, str) else tuple(keys)
         for key in keys:
             if key not in self.spec.streams:
-                raise ConfigError(f"output_keys names {key!r}, which the state does not have.{did_you_mean(key, self.spec.streams)}")
+                raise ConfigError(
+                    f"output_keys names {key!r}, which the state does not have.{did_you_mean(key, self.spec.streams)}"
+                )
         return keys
 
 
@@ -247,7 +258,8 @@ def compile_app(
     for argument, value in later.items():
         if value is not None:
             raise NotSupportedError(
-                f"compile({argument}=...) is not supported by this version of raygraph; leave it out.", key=argument
+                f"compile({argument}=...) is not supported by this version of raygraph; leave it out.",
+                key=argument,
             )
     strict = environment_flag("RAYGRAPH_STRICT", True) if strict is None else strict
     sanitize = environment_flag("RAYGRAPH_SANITIZE", False) if sanitize is None else sanitize
@@ -255,4 +267,3 @@ def compile_app(
     app = CompiledStateGraph(spec, executor, sanitize, graph.context_schema)
     check_code(spec, resolve(executor or default_executor()))
     return app
-

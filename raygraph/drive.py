@@ -12,15 +12,27 @@ from __future__ import annotations
 
 import queue
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from raygraph.errors import ExecutorError, ParentCommand
 from raygraph.execute.protocol import Executor, Session
 from raygraph.execute.worker import warn_mutated
-from raygraph.run import Begin, Emit, Event, Fail, Finish, Instruction, Mutated, Run, Settings, Spawn, Submit
-from raygraph.run import SubgraphDone
+from raygraph.run import (
+    Begin,
+    Emit,
+    Event,
+    Fail,
+    Finish,
+    Instruction,
+    Mutated,
+    Run,
+    Settings,
+    Spawn,
+    SubgraphDone,
+    Submit,
+)
 from raygraph.state.records import Call, Custom, Outcome, RunContext, Task
 from raygraph.state.types import Command
 from raygraph.stream.report import Report
@@ -37,7 +49,7 @@ class Stop:
 
 
 class Cancelled(BaseException):
-    """What a drive that was told to stop raises, for the thread that drives it to catch."""
+    """How a drive that was told to stop ends."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +104,7 @@ class _Nested:
 
 
 class Drive:
-    """Drives one run to its end. Iterate over `parts()` once; it raises what the run raises.
+    """Drives one run to its end. Iterate over `parts()` once, to its end, then ask for the `result()`.
 
     Args:
         plan: See `Plan`.
@@ -102,7 +114,7 @@ class Drive:
     def __init__(self, plan: Plan, report: Report) -> None:
         self.plan = plan
         self.report = report
-        self.output: Any = None
+        self._output: Any = None
         self._inbox: queue.SimpleQueue[Outcome | Custom | Stop] = queue.SimpleQueue()
         self._sessions: dict[int, Session] = {}
         self._lanes: dict[tuple[int, str | None], _Lane] = {}
@@ -117,7 +129,7 @@ class Drive:
         """Make the drive end at its next step, from any thread."""
         self._inbox.put(Stop())
 
-    def parts(self, given: Any) -> Iterator[Part]:
+    def parts(self, given: Any) -> Generator[Part, None, None]:
         """Run on the input `given`, yielding what is to be streamed as it comes."""
         root = self.plan.run
         try:
@@ -128,9 +140,9 @@ class Drive:
                     yield from shown
                 if self._failing is not None:
                     self._collect_failures()
-                    raise self._failing
+                    return
                 if root.ended:
-                    self.report.output = self.output
+                    self.report.output = self._output
                     return
                 self._dispatch()
                 for posted in self._receive():
@@ -139,6 +151,15 @@ class Drive:
             for session in self._sessions.values():
                 session.close()
             self.report.close()
+
+    def result(self) -> Any:
+        """What the run came to, once `parts()` has ended: its output, or the exception it failed with, raised.
+
+        (Not raised by `parts()` itself: a generator cannot raise every kind of exception.)
+        """
+        if self._failing is not None:
+            raise self._failing
+        return self._output
 
     # -- obeying -------------------------------------------------------------------------------------------
 
@@ -164,7 +185,10 @@ class Drive:
         options = submit.node.options
         executor = self.plan.default if options.executor is None else self.plan.resolve(options.executor)
         limit = options.max_concurrency
-        key = (id(executor), None if limit is None else f"{'/'.join(self._namespaces[run])}:{submit.node.name}")
+        key = (
+            id(executor),
+            None if limit is None else f"{'/'.join(self._namespaces[run])}:{submit.node.name}",
+        )
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = _Lane(self._session(executor), limit)
@@ -193,7 +217,7 @@ class Drive:
     def _finished(self, run: Run, output: Any) -> None:
         nested = self._nested.pop(run, None)
         if nested is None:
-            self.output = output
+            self._output = output
             return
         returned = run.contribution() if nested.delta else output
         del self._namespaces[run]

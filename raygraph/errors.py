@@ -27,7 +27,7 @@ def short(value: object) -> str:
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the nearest known name, otherwise the empty string."""
-    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
@@ -114,7 +114,9 @@ class GraphRecursionError(RaygraphError, RecursionError):
 
     code = "GRAPH_RECURSION_LIMIT"
 
-    def __init__(self, message: str = "", *, state: Any = None, pending: tuple[str, ...] = (), **where: Any) -> None:
+    def __init__(
+        self, message: str = "", *, state: Any = None, pending: tuple[str, ...] = (), **where: Any
+    ) -> None:
         super().__init__(message, **where)
         self.state = state
         self.pending = pending
@@ -186,6 +188,12 @@ class NodeOutOfMemory(NodeCrashed):
     code = "NODE_OUT_OF_MEMORY"
 
 
+class NodeCancelledError(RaygraphError):
+    """A node raised `asyncio.CancelledError` by itself."""
+
+    code = "NODE_CANCELLED"
+
+
 class ExecutorError(RaygraphError):
     """The executor itself failed: no Ray could be reached or started, workers do not come up."""
 
@@ -219,4 +227,4 @@ def add_note(error: BaseException, note: str) -> None:
     if hasattr(error, "add_note"):
         error.add_note(note)
     else:
-        error.__notes__ = [*getattr(error, "__notes__", ()), note]
+        error.__dict__["__notes__"] = [*getattr(error, "__notes__", ()), note]

@@ -25,7 +25,6 @@ from typing import Any, Final
 
 from raygraph.build.specs import GraphSpec, NodeSpec
 from raygraph.errors import EmptyInputError, GraphRecursionError, InvalidUpdateError, ParentCommand, short
-from raygraph.state.failure import Failure, describe
 from raygraph.plan.due import due_nodes
 from raygraph.plan.identity import child_prefix, make_task
 from raygraph.reduce.fold import fold
@@ -33,6 +32,7 @@ from raygraph.reduce.order import PULL, PUSH, order_key
 from raygraph.state.board import Board
 from raygraph.state.channels import BinaryOperatorAggregate, DeltaChannel, Topic
 from raygraph.state.constants import ROOT, START
+from raygraph.state.failure import Failure, describe
 from raygraph.state.managed import Scratch
 from raygraph.state.records import Call, Outcome, Task, TaskPath, Write
 from raygraph.state.snapshot import Packed, pack, unpack
@@ -127,6 +127,7 @@ class Settings:
         prefix: Position of the enclosing task, empty for the outermost graph.
         path: Path of the enclosing task.
         outputs: The keys to return and to show in `values`; None for the graph's own.
+        sanitize: See `StateGraph.compile`.
     """
 
     run_id: str
@@ -136,6 +137,7 @@ class Settings:
     prefix: str = ""
     path: TaskPath = ()
     outputs: tuple[str, ...] | None = None
+    sanitize: bool = False
 
 
 @dataclass(slots=True)
@@ -268,7 +270,7 @@ class Run:
     def _complete_step(self) -> Iterator[Instruction]:
         done = [(p.task, p.writes or ()) for p in self._sorted()]
         try:
-            updated = fold(self.board, done, self.spec.triggers_of)
+            updated = fold(self.board, done, self.spec.triggers_of, sanitize=self.settings.sanitize)
         except Exception as error:
             if isinstance(error, InvalidUpdateError) and error.step is None:
                 error.step = self.step
@@ -307,7 +309,9 @@ class Run:
             return self._spawn(task, node, state.get(ROOT) if ROOT in state else state)
         return Submit(Call(task, node.program, inputs, None, self._managed(node)), node)
 
-    def _push(self, index: int, send: Send, snapshots: dict[tuple[str, ...], dict[str, Packed]]) -> Instruction:
+    def _push(
+        self, index: int, send: Send, snapshots: dict[tuple[str, ...], dict[str, Packed]]
+    ) -> Instruction:
         node = self.spec.nodes[send.node]
         task = self._task(send.node, (PUSH, index), ())
         self._pending[task.id] = _Pending(task, node)
@@ -436,4 +440,3 @@ class Run:
             pending=pending,
             step=self.step,
         )
-

@@ -40,7 +40,7 @@ class Runtime(Generic[ContextT]):
         node: Name of the node.
     """
 
-    context: ContextT = cast(ContextT, None)
+    context: ContextT = None  # type: ignore[assignment]  # None is the default of ContextT
     store: Any = None
     stream_writer: StreamWriter = _nobody_listens
     previous: Any = None
@@ -81,7 +81,9 @@ def in_task() -> bool:
 def _current(asker: str) -> Scope:
     scope = _SCOPE.get()
     if scope is None:
-        raise RuntimeError(f"{asker}() was called outside of a node. It works only while a node of a graph runs.")
+        raise RuntimeError(
+            f"{asker}() was called outside of a node. It works only while a node of a graph runs."
+        )
     return scope
 
 

@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--executor", type=click.Choice(EXECUTORS), help="Where the nodes run.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N packages by name.")
-@click.option(
-    "--top", type=click.IntRange(min=1), default=8, metavar="N", help="Rows per ranking (default 8)."
-)
-@click.option(
-    "--max-concurrency", type=click.IntRange(min=1), metavar="N", help="Tasks at the same time at most."
-)
+@click.option("--top", type=click.IntRange(min=1), default=8, metavar="N", help="Rows per ranking (default 8).")
+@click.option("--max-concurrency", type=click.IntRange(min=1), metavar="N", help="Tasks at the same time at most.")
 @interruptible
 def demo(executor: str | None, limit: int | None, top: int, max_concurrency: int | None) -> None:
     """Measure Python's standard library on all cores.
@@ -41,16 +37,9 @@ def demo(executor: str | None, limit: int | None, top: int, max_concurrency: int
         groups = census.packages(limit)
     except FileNotFoundError as error:
         raise Problem(str(error)) from None
-    config = {"executor": executor, "max_concurrency": max_concurrency}
-    events = (
-        census.build()
-        .compile()
-        .stream(
-            {"groups": groups},
-            {name: value for name, value in config.items() if value is not None},
-            stream_mode=["updates"],
-        )
-    )
+    app = census.build().compile(executor=executor)
+    config = {"max_concurrency": max_concurrency} if max_concurrency else {}
+    events = app.stream({"groups": groups}, config, stream_mode=["updates"])
     try:
         with _progress(len(groups)) as advance:
             for _mode, update in events:

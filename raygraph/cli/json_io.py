@@ -97,10 +97,7 @@ _NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 def _encode_container(value: Any, inside: tuple[int, ...]) -> Any:
     if dataclasses.is_dataclass(value):
-        return {
-            field.name: encode(getattr(value, field.name, None), inside)
-            for field in dataclasses.fields(value)
-        }
+        return {field.name: encode(getattr(value, field.name, None), inside) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return _encode_mapping(value, inside)
     if isinstance(value, (set, frozenset)):

@@ -15,6 +15,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from raygraph.errors import ConfigError, EmptyInputError, InvalidUpdateError, RaygraphError
+from raygraph.state.constants import START
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXIT_FAILED: Final = 1
@@ -43,24 +46,39 @@ def interruptible(command: F) -> F:
     return guarded  # type: ignore[return-value]  # functools.wraps keeps the signature, not the type
 
 
+def is_request_at_fault(error: BaseException) -> bool:
+    """The run was refused for its input or config: its message says all there is to say."""
+    refused_input = isinstance(error, InvalidUpdateError) and error.node == START
+    return refused_input or isinstance(error, (ConfigError, EmptyInputError))
+
+
 def describe_failure(error: BaseException) -> str:
     """A failed run for a person: what was raised, where, the way out, and the node's own traceback."""
+    failure = getattr(error, "raygraph", None) or error
+    node, step = getattr(failure, "node", None), getattr(failure, "step", None)
+    where = f"node {node!r} failed" if node else "the graph failed"
+    where += f" in step {step}" if step is not None else ""
+    lines = [f"Error: {where}: {_named(error)}"]
     notes = [str(note) for note in getattr(error, "__notes__", ())]
+    remote = [note.strip("\n") for note in notes if "Traceback" in note]
+    lines += remote or _own_traceback(error)
+    lines += [note for note in notes if "Traceback" not in note]
+    if node and not isinstance(error, RaygraphError):
+        lines.append("With --executor inline the node runs in this process, where a debugger can stop in it.")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _named(error: BaseException) -> str:
     message = str(error)
-    lines = [f"Error: {type(error).__name__}: {message}" if message else f"Error: {type(error).__name__}"]
-    lines += [f"  {name}: {value}" for name, value in _place(error).items()]
-    lines += notes
-    if not any("Traceback" in note for note in notes):
-        frames = user_frames(error.__traceback__)
-        if frames:
-            lines += ["Traceback (most recent call last):", "".join(traceback.format_list(frames)).rstrip()]
-    return "\n".join(lines)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _place(error: BaseException) -> dict[str, Any]:
-    """Where one of raygraph's own errors says it happened."""
-    names = ("node", "step", "key", "task")
-    return {name: value for name in names if (value := getattr(error, name, None)) is not None}
+def _own_traceback(error: BaseException) -> list[str]:
+    cause = error.__cause__
+    if type(cause).__name__ == "RemoteTraceback":  # how a worker's traceback travels on Python 3.10
+        return [str(cause).strip()]
+    frames = user_frames(error.__traceback__)
+    return ["Traceback (most recent call last):", *traceback.format_list(frames)] if frames else []
 
 
 def user_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
 
 from raygraph.cli.json_io import ENCODING_HELP, read_json, to_json
 from raygraph.cli.output import Emit, result_only
-from raygraph.cli.problems import EXIT_FAILED, Problem, describe_failure, interruptible
+from raygraph.cli.problems import EXIT_FAILED, Problem, describe_failure, interruptible, is_request_at_fault
 
 EXECUTORS: Final = ("ray", "processes", "threads", "inline")
+_VARIABLE: Final = "RAYGRAPH_EXECUTOR"
 STREAM_MODES: Final = ("values", "updates", "custom", "messages", "tasks", "checkpoints", "debug")
 
 _EPILOG: Final = f"""\
@@ -59,15 +63,31 @@ def run(
     """
     value = read_json(source, "--input")
     config = _config(config_source, executor=executor, recursion_limit=recursion_limit, seed=seed)
-    with result_only() as emit:
+    with result_only() as emit, _default_executor(executor):
         from raygraph.cli.target import load_app
 
         app = load_app(target)
         try:
             _run(app, value, config, modes, emit)
         except Exception as error:
+            if is_request_at_fault(error):
+                raise Problem(str(error)) from None
             click.echo(describe_failure(error), err=True)
             sys.exit(EXIT_FAILED)
+
+
+@contextmanager
+def _default_executor(name: str | None) -> Iterator[None]:
+    """Let `compile()` take this executor, here and in workers, where the module does not say which."""
+    before = os.environ.get(_VARIABLE)
+    if name is not None:
+        os.environ[_VARIABLE] = name
+    try:
+        yield
+    finally:
+        if name is not None:
+            os.environ.pop(_VARIABLE)
+            os.environ.update({_VARIABLE: before} if before is not None else {})
 
 
 def _config(source: str | None, **options: Any) -> dict[str, Any]:

@@ -31,8 +31,7 @@ def load_app(target: str) -> Any:
         raise Problem(
             f"{target!r} names no graph: write module:attribute, such as package.module:app or my_file.py:app"
         )
-    module = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
-    value: Any = module
+    value: Any = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
     for name in attribute.split("."):
         if not hasattr(value, name):
             raise Problem(f"{where!r} has no attribute {name!r}.{did_you_mean(name, dir(value))}")
@@ -102,7 +101,7 @@ def _make_importable(folder: str) -> None:
 
 def _broken(name: str, error: BaseException) -> Problem:
     """Importing the module failed in its own code: show that code's frames."""
-    frames = [f for f in user_frames(error.__traceback__) if not f.filename.startswith("<frozen importlib")]
+    frames = [f for f in user_frames(error.__traceback__) if "importlib" not in f.filename]
     trace = "".join(["\n", *traceback.format_list(frames)]).rstrip()
     return Problem(f"importing {name!r} failed: {type(error).__name__}: {error}{trace}")
 

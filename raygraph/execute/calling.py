@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from raygraph.runtime import Scope
 
-#: Parameters a node or router may have beside its first, and what their annotation must mention, if they have
-#: one, for the engine to fill them in (None: any annotation will do). Names and rule are LangGraph's.
+#: Parameters a node or router may have beside its first, and what the annotation of one with a default must
+#: mention for the engine to fill it in (None: any annotation will do). The names are LangGraph's.
 _ASKABLE: Final[dict[str, str | None]] = {
     "config": "RunnableConfig",
     "writer": "StreamWriter",
@@ -62,7 +62,7 @@ def _is_asked(parameter: inspect.Parameter) -> bool:
     if parameter.name not in _ASKABLE or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
         return False
     wanted = _ASKABLE[parameter.name]
-    if wanted is None or parameter.annotation is parameter.empty:
+    if wanted is None or parameter.annotation in (parameter.empty, Any) or parameter.default is parameter.empty:
         return True
     # As text, so that `from __future__ import annotations` and unions make no difference.
     return wanted in str(parameter.annotation)

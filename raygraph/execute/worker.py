@@ -7,15 +7,26 @@ as data, so that only the death of a process looks different to the driver.
 
 from __future__ import annotations
 
+import asyncio
+import os
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
+from types import TracebackType
 from typing import Any, Final
 
 from raygraph.build.specs import Branch, Program
-from raygraph.errors import ShippingError, SnapshotError, SnapshotMutationError, SnapshotMutationWarning, short
+from raygraph.errors import (
+    NodeCancelledError,
+    NodeCrashed,
+    ShippingError,
+    SnapshotError,
+    SnapshotMutationError,
+    SnapshotMutationWarning,
+    short,
+)
 from raygraph.execute.calling import Callee
-from raygraph.execute.usage import start
+from raygraph.execute.usage import host, start
 from raygraph.reduce.routing import branch_input, route
 from raygraph.reduce.updates import writes_of
 from raygraph.runtime import Runtime, Scope, entered
@@ -24,6 +35,7 @@ from raygraph.state.records import Call, Outcome, RunContext, Task, Write
 from raygraph.state.snapshot import Packed, dumps, pack, unpack
 from raygraph.state.types import Send
 
+_PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 #: Larger values are not searched for changes made in place unless `sanitize=True`: pickling them once more
 #: would cost more than most nodes do (1 MiB of plain lists takes about 5 ms).
 _MUTATION_CHECK_BYTES: Final = 1 << 20
@@ -52,7 +64,7 @@ def run_call(
         with entered(_scope(call.task, run, writer)) as scope:
             writes, mutated = _run(call, run, scope, in_driver)
     except BaseException as caught:
-        error = caught
+        error = _as_node_error(caught, call.task)
     return Outcome(
         task_id=call.task.id,
         attempt=call.task.attempt,
@@ -62,6 +74,39 @@ def run_call(
         customs=writer.count if writer else 0,
         usage=meter.stop(),
     )
+
+
+def _as_node_error(error: BaseException, task: Task) -> BaseException:
+    """The error as the caller is to get it: the node's own, but for those that would mean something else there.
+
+    `SystemExit` would end the caller's program, and `CancelledError` look like the caller's own cancellation.
+    """
+    where: dict[str, Any] = {"node": task.node, "step": task.step, "task": task.id}
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        crashed = NodeCrashed(
+            f"Node {task.node!r} called sys.exit({short(error.code)}). A node cannot end the program: return, or "
+            f"raise an exception of another kind.",
+            attempt=task.attempt,
+            exit_code=code,
+            host=host(),
+            **where,
+        )
+        crashed.__cause__ = error
+        return crashed
+    if isinstance(error, asyncio.CancelledError):
+        cancelled = NodeCancelledError(f"Node {task.node!r} raised asyncio.CancelledError.", **where)
+        cancelled.__cause__ = error
+        return cancelled
+    return error.with_traceback(_users_part(error.__traceback__))
+
+
+def _users_part(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from the user's function on: the engine's own frames tell the user nothing."""
+    frame = traceback
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.tb_next
+    return frame or traceback
 
 
 class _CountingWriter:
@@ -99,7 +144,9 @@ def _scope(task: Task, run: RunContext, writer: _CountingWriter | None) -> Scope
     return Scope({**run.config, "metadata": metadata}, runtime)
 
 
-def _run(call: Call, run: RunContext, scope: Scope, in_driver: bool) -> tuple[tuple[Write, ...], tuple[str, ...]]:
+def _run(
+    call: Call, run: RunContext, scope: Scope, in_driver: bool
+) -> tuple[tuple[Write, ...], tuple[str, ...]]:
     program = call.program
     given, snapshot = _input(call)
     returned = given if program.fn is None else _callee(program.fn)(given, scope)
@@ -117,7 +164,9 @@ def _run(call: Call, run: RunContext, scope: Scope, in_driver: bool) -> tuple[tu
 
         writes += route(program, call_path, view_of)
     writes += program.static
-    return tuple([(channel, _pack_write(program, channel, value, in_driver)) for channel, value in writes]), mutated
+    return tuple(
+        [(channel, _pack_write(program, channel, value, in_driver)) for channel, value in writes]
+    ), mutated
 
 
 @lru_cache(maxsize=1024)
@@ -159,9 +208,10 @@ def _mutated(
             continue
         if type(given) is dict and key in given and given[key] is not value:
             found.append(key)
-        elif packed.data is not None and (everything or len(packed.data) <= _MUTATION_CHECK_BYTES):
-            if _differs(packed, value):
-                found.append(key)
+        elif packed.data is None or not (everything or len(packed.data) <= _MUTATION_CHECK_BYTES):
+            continue
+        elif _differs(packed, value):
+            found.append(key)
     if type(given) is dict and len(given) > len(snapshot):
         found += [k for k in given if k in call.program.keys and k not in snapshot and k not in written]
     return tuple(found)
@@ -189,7 +239,9 @@ def mutation_text(node: str, keys: tuple[str, ...]) -> str:
 
 def _pack_write(program: Program, channel: str, value: Any, in_driver: bool) -> Any:
     if isinstance(value, Send):
-        return Send(value.node, _pack_value(program, f"Send({value.node!r})", value.arg), timeout=value.timeout)
+        return Send(
+            value.node, _pack_value(program, f"Send({value.node!r})", value.arg), timeout=value.timeout
+        )
     if in_driver and channel in program.by_reference:
         return Packed(value)
     return _pack_value(program, channel, value)

@@ -38,7 +38,7 @@ def _release(spec: GraphSpec, board: Board) -> set[str]:
     channels = [trigger for name in ready for trigger in spec.nodes[name].triggers]
     if not waiting:
         channels += spec.finishing
-    released = set()
+    released: set[str] = set()
     for channel in dict.fromkeys(channels):
         if board.channels[channel].finish():
             board.clock += 1

@@ -22,10 +22,15 @@ from raygraph.state.board import AnyChannel, Board
 from raygraph.state.constants import START
 from raygraph.state.records import Task, Write
 from raygraph.state.snapshot import Packed, unpack
+from raygraph.state.types import unwrap_overwrite
 
 
 def fold(
-    board: Board, done: Sequence[tuple[Task, Sequence[Write]]], triggers_of: dict[str, tuple[str, ...]]
+    board: Board,
+    done: Sequence[tuple[Task, Sequence[Write]]],
+    triggers_of: dict[str, tuple[str, ...]],
+    *,
+    sanitize: bool = False,
 ) -> set[str]:
     """Fold the writes of a super-step into the board.
 
@@ -33,6 +38,7 @@ def fold(
         board: The state; changed in place, or not at all if an error is raised.
         done: The step's tasks with their writes, in any order.
         triggers_of: All triggers of each node.
+        sanitize: An `Overwrite` that makes another node's update disappear is an error.
 
     Returns:
         The channels that changed and are available: what the next step is planned from.
@@ -48,6 +54,9 @@ def fold(
             arrivals.setdefault(channel, []).append(
                 (task.node, unpack(value) if isinstance(value, Packed) else value)
             )
+    if sanitize:
+        for name, values in arrivals.items():
+            _check_overwrite(name, values)
     consumed = _consumed(board, done, triggers_of)
     updated = {name: _updated(board, name, values, consumed.get(name)) for name, values in arrivals.items()}
     # Nothing above touched the board; nothing below can fail for what a user wrote.
@@ -55,18 +64,33 @@ def fold(
         board.mark_seen(task.node, triggers_of[task.node])
     version = board.clock + 1
     available: set[str] = set()
-    for name, channel in consumed.items():
-        board.channels[name] = channel
+    for name, taken in consumed.items():
+        board.channels[name] = taken
         board.versions[name] = version
-    for name, (channel, changed) in updated.items():
-        board.channels[name] = channel
+    for name, (merged, changed) in updated.items():
+        board.channels[name] = merged
         if changed:
             board.versions[name] = version
-            if channel.is_available():
+            if merged.is_available():
                 available.add(name)
     available |= _idle(board, updated, version)
     board.clock = version
     return available
+
+
+def _check_overwrite(name: str, arrivals: list[tuple[str, Any]]) -> None:
+    """Refuse an `Overwrite` beside another node's write, which would get lost."""
+    overwriting = [node for node, value in arrivals if unwrap_overwrite(value)[0]]
+    losing = [node for node, _ in arrivals if node not in overwriting]
+    if overwriting and losing:
+        raise InvalidUpdateError(
+            f"At key {name!r}: {_writer(overwriting[0])} overwrites the value in the same step in which "
+            f"{_writer(losing[0])} updates it, so that update would be lost. Let them run in different steps, or "
+            f"compile without sanitize=True to accept it.",
+            code="OVERWRITTEN_UPDATE",
+            node=losing[0],
+            key=name,
+        )
 
 
 def _consumed(

@@ -22,7 +22,11 @@ CallPath = Callable[[Branch, Any], Any]
 
 
 def branch_input(
-    program: Program, branch: Branch, inputs: Mapping[str, Packed], writes: list[Write], managed: Mapping[str, Any]
+    program: Program,
+    branch: Branch,
+    inputs: Mapping[str, Packed],
+    writes: list[Write],
+    managed: Mapping[str, Any],
 ) -> Any:
     """What a router sees, built from the snapshot and the node's own writes.
 

@@ -52,7 +52,7 @@ class Command(Generic[N]):
     graph: str | None = None
     update: Any = None
     resume: Any = None
-    goto: Send | Sequence[Send | N] | N = ()  # type: ignore[assignment]  # () is an empty Sequence[Send | N]
+    goto: Send | Sequence[Send | N] | N = ()
 
     PARENT: ClassVar[Literal["__parent__"]] = "__parent__"
 

@@ -29,7 +29,9 @@ def read_modes(stream_mode: Any) -> tuple[str, ...]:
                 f"stream_mode {mode!r} is not supported by this version of raygraph; use {', '.join(MODES)}."
             )
         if mode not in MODES:
-            raise ConfigError(f"There is no stream_mode {short(mode)}.{did_you_mean(mode, MODES)} Modes: {', '.join(MODES)}.")
+            raise ConfigError(
+                f"There is no stream_mode {short(mode)}.{did_you_mean(mode, MODES)} Modes: {', '.join(MODES)}."
+            )
     return tuple(modes)
 
 

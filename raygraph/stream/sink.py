@@ -27,13 +27,23 @@ class StreamRun(Iterator[Any]):
         self._drive = drive
         self._parts = drive.parts(given)
         self._shape = shape
+        self._told = False
 
     def __next__(self) -> Any:
-        return self._shape(next(self._parts))
+        for part in self._parts:
+            return self._shape(part)
+        if not self._told:
+            self._told = True
+            try:
+                self._drive.result()
+            except StopIteration as error:
+                raise RuntimeError("a node raised StopIteration") from error
+        raise StopIteration
 
     def close(self) -> None:
         """Stop the run: cancel what is under way, and return when nothing is left."""
-        self._parts.close()  # type: ignore[attr-defined]  # a generator
+        self._told = True
+        self._parts.close()
 
     def __enter__(self) -> StreamRun:
         return self
@@ -90,6 +100,7 @@ class AsyncStreamRun(AsyncIterator[Any]):
             try:
                 for part in self._drive.parts(self._given):
                     post(part, None)
+                self._drive.result()
             except Cancelled:
                 pass
             except BaseException as raised:

@@ -30,6 +30,10 @@ def last_of(old: Any, new: Any) -> Any:
     return new
 
 
+def larger(old: int, new: int) -> int:
+    return max(old, new)
+
+
 def not_commutative(old: int, new: int) -> int:
     return (31 * old + new) % 1_000_003
 
@@ -42,7 +46,7 @@ def state_types(lg: Any) -> dict[str, Any]:
         "first": Annotated[int, not_commutative],
         "st": Annotated[set, operator.or_],
         "d": Annotated[dict, operator.or_],
-        "m": Annotated[int, max],
+        "m": Annotated[int, larger],
         "last": Annotated[Any, last_of],
         "topic": Annotated[list, lg.Topic(str)],
         "topics": Annotated[list, lg.Topic(str, accumulate=True)],
@@ -143,7 +147,7 @@ def make_node(lg: Any, node: Node, bound: int = 12) -> Any:
             return update
         goto = ()
         if node.goto and isinstance(state, dict) and state.get("n", bound) < bound:
-            goto = steps_to(lg, node.goto[code % len(node.goto)])
+            goto = steps_to(lg, node.goto[code % len(node.goto)], state["n"])
         if node.kind == "command":
             return lg.Command(update=update, goto=goto)
         pairs = list(update.items())
@@ -152,11 +156,11 @@ def make_node(lg: Any, node: Node, bound: int = 12) -> Any:
     return run
 
 
-def steps_to(lg: Any, steps: tuple[Step, ...]) -> list[Any]:
+def steps_to(lg: Any, steps: tuple[Step, ...], n: int) -> list[Any]:
     found: list[Any] = []
     for step in steps:
-        if step[0] == "send":
-            found += [lg.Send(step[1], {"item": i}) for i in range(step[2])]
+        if step[0] == "send":  # wide only near the start, or fans of fans would grow without measure
+            found += [lg.Send(step[1], {"item": i}) for i in range(min(step[2], 11 if n < 2 else 2))]
         else:
             found.append(step[1] if step[0] == "to" else lg.END)
     return found
@@ -164,9 +168,10 @@ def steps_to(lg: Any, steps: tuple[Step, ...]) -> list[Any]:
 
 def make_router(lg: Any, router: Router, index: int) -> Any:
     def route(state):
-        if state.get("n", 0) >= router.bound:
+        n = state.get("n", 0)
+        if n >= router.bound:
             return []
-        choice = steps_to(lg, router.choices[digest(state) % len(router.choices)])
+        choice = steps_to(lg, router.choices[digest(state) % len(router.choices)], n)
         if router.mapped:
             choice = [f"go {c}" if isinstance(c, str) else c for c in choice]
         return choice[0] if len(choice) == 1 else choice
@@ -233,8 +238,12 @@ def draw(random: Random, *, sends: bool = True, loops: bool = True, subgraphs: b
         sub = None
     edges, routers = _draw_routes(random, names, sends=sends, loops=loops, deferred=deferred, sub=sub)
     singles = {key: random.choice(names) for key in SINGLE_KEYS if key in keys}
+    counting = {router.source for router in routers}
     nodes = [
-        _draw_node(random, name, names[i + 1 :], keys, singles, sends=sends, defer=name == deferred, sub=sub)
+        _draw_node(
+            random, name, names[i + 1 :], keys, singles, sends=sends, defer=name == deferred, sub=sub,
+            counts=name in counting,
+        )
         for i, name in enumerate(names)
     ]
     given: tuple[tuple[str, Any], ...] = (("xs", ("in",)),) if random.random() < 0.8 else ()
@@ -253,6 +262,7 @@ def _draw_node(
     sends: bool,
     defer: bool,
     sub: str | None,
+    counts: bool,
 ) -> Node:
     writes = ["xs", "n"] + [k for k in keys if k in SHARED_KEYS and random.random() < 0.5]
     writes += [key for key, owner in singles.items() if owner == name]
@@ -260,7 +270,8 @@ def _draw_node(
         writes.reverse()
     if name == sub:
         return Node(name, "sub", tuple(w for w in writes if w not in SINGLE_KEYS))
-    kind = random.choice(["dict", "dict", "dict", "command", "commands", "none"])
+    # A router stops once enough tasks have counted, so its own node has to count.
+    kind = random.choice(["dict", "dict", "dict", "command", "commands", "dict" if counts else "none"])
     goto = ()
     if kind.startswith("command") and later and random.random() < 0.7:
         goto = tuple(_draw_choice(random, later, sends=sends, sub=sub) for _ in range(random.randint(1, 2)))
@@ -309,7 +320,7 @@ def _draw_choice(random: Random, targets: list[str], *, sends: bool, sub: str | 
         target = random.choice(targets)
         if kind < 0.1:
             steps.append(("end",))
-        elif sends and kind < 0.45 and target != sub:
+        elif sends and kind < 0.45 and target != sub and not any(step[0] == "send" for step in steps):
             steps.append(("send", target, random.choice([1, 2, 3, 11])))
         else:
             steps.append(("to", target))

@@ -18,7 +18,7 @@ class BinaryOperatorAggregate(SingleValue[Value]):
     """Merges each written value into the present one with a reducer, in the fold order.
 
     Starts as the type's empty value (`[]`, `0`, ...) where it has one; otherwise the first value written is
-    taken as it is, without calling the reducer.
+    taken as it is, without calling the reducer. So it does with a reducer whose attribute `starts_empty` is true.
 
     Args:
         typ: Type of the value.
@@ -34,7 +34,8 @@ class BinaryOperatorAggregate(SingleValue[Value]):
     def __init__(self, typ: Any, operator: Callable[[Value, Value], Value]) -> None:
         super().__init__(typ)
         self.operator = operator
-        self.default = empty_factory(typ)
+        # For some reducers the type's empty value would count as a written one, as 0 does for a minimum.
+        self.default = None if getattr(operator, "starts_empty", False) else empty_factory(typ)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.typ!r}, {self.operator!r}, key={self.key!r})"

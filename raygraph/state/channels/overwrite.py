@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from raygraph.errors import InvalidUpdateError, short
-from raygraph.state.constants import MISSING
 from raygraph.state.types import Overwrite, unwrap_overwrite
 
 #: Code of the errors about several values for one key in one super-step (LangGraph's name).
@@ -33,75 +32,40 @@ def find_overwrite(key: str, values: Sequence[Any]) -> tuple[bool, Any]:
         if is_overwrite:
             inner.append(held)
     if len(inner) > 1:
-        raise two_overwrites(key, inner)
+        raise InvalidUpdateError(
+            f"At key {key!r}: Can receive only one Overwrite value per super-step, got {_listed(inner)}. Let a "
+            "single node overwrite the key, or do it in different steps.",
+            code=CONCURRENT,
+            key=key,
+        )
     return (True, inner[0]) if inner else (False, None)
 
 
-def two_overwrites(key: str, inner: Sequence[Any], writers: Sequence[str] = ()) -> InvalidUpdateError:
-    """The error for more than one `Overwrite` of a key in one step.
+def too_many_values(key: str, values: Sequence[Any], kind: str = "") -> InvalidUpdateError:
+    """The error for several values of a key that takes one per step.
+
+    Channels don't know the nodes; `reduce` adds who wrote what.
 
     Args:
         key: The state key.
-        inner: What the overwrites hold, in the fold order.
-        writers: The node behind each, where known.
+        values: The values, in the fold order.
+        kind: The channel's kind, for those that have a `guard`.
     """
+    if kind:
+        way_out = f"Use {kind}(..., guard=False) to keep the last one"
+    else:
+        way_out = (
+            "Use an Annotated key with a reducer to handle multiple values "
+            f"(for example `{key}: Annotated[list, operator.add]`)"
+        )
     return InvalidUpdateError(
-        f"At key {key!r}: Can receive only one Overwrite value per super-step, got {len(inner)}: "
-        f"{_listed(inner, writers)}. Let a single node overwrite the key, or do it in different steps.",
+        f"At key {key!r}: Can receive only one value per step. {way_out}, or let a single node write it. "
+        f"Got {_listed(values)}.",
         code=CONCURRENT,
         key=key,
     )
 
 
-def too_many_values(
-    key: str,
-    values: Sequence[Any],
-    *,
-    writers: Sequence[str] = (),
-    current: Any = MISSING,
-    kind: str = "",
-) -> InvalidUpdateError:
-    """The error for several values of a key that takes one per step.
-
-    Args:
-        key: The state key.
-        values: The values, in the fold order.
-        writers: The node behind each value, where known. Channels don't know; `reduce` builds the error anew.
-        current: What the key held before, to recognise a value that was only echoed.
-        kind: The channel's kind, for those that have a `guard`.
-    """
-    if kind:
-        way_out = f"Use {kind}(..., guard=False) to keep the last one, or let a single node write it."
-    else:
-        way_out = (
-            "Use an Annotated key with a reducer to handle multiple values "
-            f"(for example `{key}: Annotated[list, operator.add]`), or let a single node write it."
-        )
-    text = (
-        f"At key {key!r}: Can receive only one value per step. {way_out} "
-        f"Got {len(values)}: {_listed(values, writers)}."
-    )
-    echoed = [i for i, value in enumerate(values) if current is not MISSING and _same(value, current)]
-    if echoed:
-        who = " and ".join(dict.fromkeys(f"node {writers[i]!r}" for i in echoed)) if writers else "a node"
-        text += f" What {who} returned is what the key held already: return only the keys a node changes."
-    return InvalidUpdateError(text, code=CONCURRENT, key=key)
-
-
-def _listed(values: Sequence[Any], writers: Sequence[str]) -> str:
-    shown = [short(value) for value in values[:4]]
-    if writers:
-        shown = [f"{text} from node {node!r}" for text, node in zip(shown, writers, strict=False)]
-    if len(values) > 4:
-        shown.append("...")
-    return ", ".join(shown)
-
-
-def _same(a: Any, b: Any) -> bool:
-    if a is b:
-        return True
-    try:
-        return type(a) is type(b) and bool(a == b)
-    except Exception:
-        # Arrays answer == with an array; a hint is not worth failing for.
-        return False
+def _listed(values: Sequence[Any]) -> str:
+    shown = ", ".join(short(value) for value in values[:4])
+    return f"{len(values)}: {shown}{', ...' if len(values) > 4 else ''}"

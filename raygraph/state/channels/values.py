@@ -107,7 +107,7 @@ class LastValue(SingleValue[Value]):
             return False
         found, inner = find_overwrite(self.key, values)
         if not found:
-            raise too_many_values(self.key, values, current=self.value)
+            raise too_many_values(self.key, values)
         self.value = inner
         return True
 
@@ -156,7 +156,7 @@ class GuardedValue(SingleValue[Value]):
             return self._clear() if self.clears_when_idle else False
         found, inner = find_overwrite(self.key, values)
         if not found and self.guard and len(values) > 1:
-            raise too_many_values(self.key, values, current=self.value, kind=type(self).__name__)
+            raise too_many_values(self.key, values, type(self).__name__)
         self.value = inner if found else values[-1]
         return True
 
