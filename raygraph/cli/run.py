@@ -16,7 +16,7 @@ from raygraph.cli.problems import EXIT_FAILED, Problem, describe_failure, interr
 
 EXECUTORS: Final = ("ray", "processes", "threads", "inline")
 _VARIABLE: Final = "RAYGRAPH_EXECUTOR"
-STREAM_MODES: Final = ("values", "updates", "custom", "messages", "tasks", "checkpoints", "debug")
+STREAM_MODES: Final = ("values", "updates", "custom")
 
 _EPILOG: Final = f"""\
 Only JSON is written to standard output; what nodes print goes to standard error. Exit codes: 0 done, 1 the

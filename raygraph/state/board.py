@@ -10,7 +10,7 @@ from typing import Any
 
 from raygraph.errors import SnapshotError, short
 from raygraph.state.channels import BaseChannel
-from raygraph.state.constants import TASKS
+from raygraph.state.constants import MISSING, TASKS
 from raygraph.state.snapshot import Packed, is_immutable, pack, unpack
 from raygraph.state.types import Send
 
@@ -37,7 +37,7 @@ class Board:
     def __init__(
         self, prototypes: Mapping[str, AnyChannel], by_reference: frozenset[str] = frozenset()
     ) -> None:
-        self.channels = {name: channel.copy() for name, channel in prototypes.items()}
+        self.channels = {name: channel.from_checkpoint(MISSING) for name, channel in prototypes.items()}
         self.versions: dict[str, int] = {}
         self.seen: dict[str, dict[str, int]] = {}
         self.clock = 0

@@ -101,6 +101,8 @@ def canon(value: Any) -> str:
         return "(" + "".join(canon(v) + ", " for v in value) + ")"
     if isinstance(value, BaseException):
         return f"{type(value).__name__}{canon(value.args)}"
+    if type(value).__name__ == "Overwrite":  # LangGraph's has a second field, always the same
+        return f"Overwrite({canon(value.value)})"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return type(value).__name__ + canon({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
     if hasattr(value, "model_dump"):

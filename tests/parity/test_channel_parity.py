@@ -206,7 +206,7 @@ def test_overwrite_in_reducer_channels(kind: str, data: st.DataObject) -> None:
     ],
 )
 def test_initial_value_of_a_reducer_channel(typ: Any) -> None:
-    mine = ours.BinaryOperatorAggregate(typ, operator.add)
+    mine: Any = ours.BinaryOperatorAggregate(typ, operator.add)
     their = theirs.BinaryOperatorAggregate(typ, operator.add)
     assert observe(mine, MISSING, EmptyChannelError) == observe(their, THEIR_MISSING, TheirEmptyChannelError)
 
@@ -253,7 +253,7 @@ def test_delta_channel_replays_alike() -> None:
         [[1], {"__overwrite__": [9]}],
     ):
         stored = [("task", "k", value) for value in writes]
-        mine = ours.DeltaChannel(extend, list).from_checkpoint(MISSING)
+        mine: Any = ours.DeltaChannel(extend, list).from_checkpoint(MISSING)
         their = theirs.DeltaChannel(extend, list).from_checkpoint(THEIR_MISSING)
         mine.replay_writes(stored)
         their.replay_writes(stored)

