@@ -34,7 +34,7 @@ members() { ps -o pid= --sid "$1" || true; }
 stop_node() {
     kill -TERM "$1" 2>/dev/null || true
     for _ in $(seq 150); do
-        [ -z "$(members "$1")" ] && return
+        [ -z "$(members "$1")" ] && return 0 # in a trap, a bare `return` repeats the status of before
         sleep 0.1
     done
     # shellcheck disable=SC2046  # a list of pids
@@ -42,6 +42,7 @@ stop_node() {
 }
 
 stop_all() {
+    set +e
     trap '' INT TERM HUP
     [ -n "$running" ] && kill -TERM "$running" 2>/dev/null && wait "$running" 2>/dev/null
     local i

@@ -10,7 +10,10 @@ belongs to.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import queue
+import time
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
@@ -124,6 +127,8 @@ class Drive:
         self._shown: list[Part] = []
         self._failing: BaseException | None = None
         self._in_flight = 0
+        self._delayed: list[tuple[float, int, Run, Submit | Spawn]] = []
+        self._count = itertools.count()
 
     def stop(self) -> None:
         """Make the drive end at its next step, from any thread."""
@@ -168,7 +173,10 @@ class Drive:
             self._obey(run, instruction)
 
     def _obey(self, run: Run, instruction: Instruction) -> None:
-        if isinstance(instruction, Submit):
+        if isinstance(instruction, (Submit, Spawn)) and instruction.delay > 0:
+            due = time.monotonic() + instruction.delay
+            heapq.heappush(self._delayed, (due, next(self._count), run, replace(instruction, delay=0.0)))
+        elif isinstance(instruction, Submit):
             self._enqueue(run, instruction)
         elif isinstance(instruction, Emit):
             self._shown.append((self._namespaces[run], instruction.mode, instruction.payload))
@@ -207,7 +215,12 @@ class Drive:
         assert spec is not None
         modes = run.settings.modes if self.plan.subgraphs else frozenset()
         settings: Settings = replace(
-            run.settings, prefix=spawn.prefix, path=spawn.task.path, outputs=None, modes=modes
+            run.settings,
+            run_id=_attempt_id(run.settings.run_id, spawn.task.attempt),
+            prefix=spawn.prefix,
+            path=spawn.task.path,
+            outputs=None,
+            modes=modes,
         )
         child = Run(spec, settings)
         self._namespaces[child] = (*self._namespaces[run], f"{spawn.node.name}:{spawn.task.id}")
@@ -228,9 +241,9 @@ class Drive:
         if nested is None:
             self._failing = self._failing or fail.error
             return
+        self._cancel(run)
         if isinstance(fail.error, ParentCommand):
             command: Command[Any] = fail.error.args[0]
-            self._cancel(run)
             self._feed(nested.parent, SubgraphDone(nested.task.id, replace(command, graph=None)))
             return
         self._feed(nested.parent, Outcome(nested.task.id, nested.task.attempt, error=fail.error))
@@ -245,6 +258,9 @@ class Drive:
 
     def _dispatch(self) -> None:
         """Submit waiting calls as far as the windows allow."""
+        while self._delayed and self._delayed[0][0] <= time.monotonic():
+            _, _, run, instruction = heapq.heappop(self._delayed)
+            self._obey(run, instruction)
         most = self.plan.max_concurrency
         for lane in list(self._lanes.values()):
             while lane.waiting and self._has_room(lane, most):
@@ -265,30 +281,36 @@ class Drive:
 
     def _receive(self) -> list[Outcome | Custom | Stop]:
         """Wait for something to be posted; returns all that has been."""
-        if not self._in_flight:
+        if not self._in_flight and not self._delayed:
             raise ExecutorError(
                 f"The run of {self.plan.run.spec.name!r} has nothing running and has not ended. "
                 f"This is a fault in raygraph; please report it with the graph."
             )
-        posted = [self._wait()]
+        first = self._wait()
+        posted = [] if first is None else [first]
         while True:
             try:
                 posted.append(self._inbox.get_nowait())
             except queue.Empty:
                 return posted
 
-    def _wait(self) -> Outcome | Custom | Stop:
+    def _wait(self) -> Outcome | Custom | Stop | None:
+        """The next thing posted; None when the next delayed call is due before anything is."""
         try:
             return self._inbox.get_nowait()
         except queue.Empty:
             pass
         sessions = list(self._sessions.values())
-        while any(session.park(_PARK_SECONDS) for session in sessions):
+        while True:
+            patience = self._delayed[0][0] - time.monotonic() if self._delayed else None
+            if patience is not None and patience <= 0:
+                return None
+            park = _PARK_SECONDS if patience is None else min(patience, _PARK_SECONDS)
+            parked = any(session.park(park) for session in sessions)
             try:
-                return self._inbox.get_nowait()
+                return self._inbox.get_nowait() if parked else self._inbox.get(timeout=patience)
             except queue.Empty:
                 continue
-        return self._inbox.get()
 
     def _on_posted(self, posted: Outcome | Custom | Stop) -> None:
         if isinstance(posted, Custom):
@@ -319,3 +341,9 @@ class Drive:
                 return
             if isinstance(posted, Outcome):
                 self._on_outcome(posted)
+
+
+def _attempt_id(run_id: str, attempt: int) -> str:
+    """What goes into the ids of a subgraph's tasks: they must not be those of an earlier attempt, which may still
+    be under way. (Their seeds stay the same.)"""
+    return run_id if attempt == 1 else f"{run_id}#{attempt}"

@@ -194,6 +194,22 @@ class NodeCancelledError(RaygraphError):
     code = "NODE_CANCELLED"
 
 
+class NodeTimeoutError(RaygraphError):
+    """A node took longer than it may. Not a `TimeoutError`, so that the default retry policy tries it again.
+
+    Attributes:
+        kind: "run" or "idle".
+        timeout: The limit, in seconds.
+    """
+
+    code = "NODE_TIMEOUT"
+
+    def __init__(self, message: str = "", *, kind: str = "run", timeout: float = 0.0, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.kind = kind
+        self.timeout = timeout
+
+
 class ExecutorError(RaygraphError):
     """The executor itself failed: no Ray could be reached or started, workers do not come up."""
 

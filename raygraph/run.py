@@ -20,13 +20,14 @@ The input is an update like any other: it is the result of START, a node without
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from raygraph.build.specs import GraphSpec, NodeSpec
-from raygraph.errors import EmptyInputError, GraphRecursionError, InvalidUpdateError, ParentCommand, short
+from raygraph.errors import EmptyInputError, GraphRecursionError, InvalidUpdateError, NodeCrashed, ParentCommand, short
 from raygraph.plan.due import due_nodes
 from raygraph.plan.identity import child_prefix, make_task
+from raygraph.plan.retry import retry_delay
 from raygraph.reduce.fold import fold
 from raygraph.reduce.order import PULL, PUSH, order_key
 from raygraph.state.board import Board
@@ -66,20 +67,22 @@ Event = Begin | SubgraphDone | Outcome
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Run this call of this node and feed its outcome."""
+    """Run this call of this node, after `delay` seconds, and feed its outcome."""
 
     call: Call
     node: NodeSpec
+    delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Drive the node's subgraph on `input` and feed `SubgraphDone`, or an `Outcome` with its error."""
+    """After `delay` seconds, drive the node's subgraph; feed `SubgraphDone`, or an `Outcome` with its error."""
 
     task: Task
     node: NodeSpec
     input: Any
     prefix: str
+    delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +145,16 @@ class Settings:
 
 @dataclass(slots=True)
 class _Pending:
-    """A task of the present step: what to run, and its writes once it has ended."""
+    """A task of the present step: what to run, and its writes once it has ended.
+
+    `start` is how an attempt begins, `crashes` how many processes it has cost.
+    """
 
     task: Task
     node: NodeSpec
     writes: tuple[Write, ...] | None = None
+    start: Submit | Spawn | None = None
+    crashes: int = 0
 
 
 @dataclass(slots=True)
@@ -214,7 +222,7 @@ class Run:
         self._pending = {task.id: _Pending(task, node)}
         self._left = 1
         inputs = self.board.snapshot(node.program.reads) if node.program.branches else {}
-        yield Submit(Call(task, node.program, inputs, Packed(given), self._managed(node)), node)
+        yield self._submit(Call(task, node.program, inputs, Packed(given), self._managed(node)))
 
     def _on_subgraph_done(self, event: SubgraphDone) -> Iterator[Instruction]:
         pending = self._pending.get(event.task_id)
@@ -225,9 +233,7 @@ class Run:
         if isinstance(returned, dict) and ROOT not in program.keys:
             returned = {key: value for key, value in returned.items() if key in program.keys}
         inputs = self.board.snapshot(program.reads) if program.branches else {}
-        yield Submit(
-            Call(pending.task, program, inputs, Packed(returned), self._managed(pending.node)), pending.node
-        )
+        yield self._submit(Call(pending.task, program, inputs, Packed(returned), self._managed(pending.node)))
 
     def _on_outcome(self, outcome: Outcome) -> Iterator[Instruction]:
         pending = self._pending.get(outcome.task_id)
@@ -237,6 +243,7 @@ class Run:
             yield from self._on_failed(pending, outcome)
             return
         pending.writes = outcome.writes
+        pending.start = None
         self._left -= 1
         if self.failure is not None:
             self.failure.finished.append(pending.task.node)
@@ -253,6 +260,13 @@ class Run:
         assert error is not None
         if self.failure is not None:
             self.failure.attach(error, pending.task)
+            return
+        policies = pending.node.policies
+        crashes_left = policies.retry_crashes - pending.crashes
+        delay = retry_delay(error, pending.task, policies.retry, crashes_left=crashes_left)
+        if delay is not None:
+            pending.crashes += isinstance(error, NodeCrashed)
+            yield self._again(pending, delay)
             return
         if isinstance(error, ParentCommand) and not self.settings.prefix:
             error = InvalidUpdateError(
@@ -307,11 +321,9 @@ class Run:
         if node.subgraph is not None:
             state = {key: unpack(inputs[key]) for key in node.program.input.keys if key in inputs}
             return self._spawn(task, node, state.get(ROOT) if ROOT in state else state)
-        return Submit(Call(task, node.program, inputs, None, self._managed(node)), node)
+        return self._submit(Call(task, node.program, inputs, None, self._managed(node)))
 
-    def _push(
-        self, index: int, send: Send, snapshots: dict[tuple[str, ...], dict[str, Packed]]
-    ) -> Instruction:
+    def _push(self, index: int, send: Send, snapshots: dict[tuple[str, ...], dict[str, Packed]]) -> Instruction:
         node = self.spec.nodes[send.node]
         task = self._task(send.node, (PUSH, index), ())
         self._pending[task.id] = _Pending(task, node)
@@ -319,14 +331,29 @@ class Run:
         if node.subgraph is not None:
             return self._spawn(task, node, unpack(arg))
         inputs = self._snapshot(node, snapshots) if node.program.branches else {}
-        return Submit(Call(task, node.program, inputs, arg, self._managed(node)), node)
+        return self._submit(Call(task, node.program, inputs, arg, self._managed(node)))
+
+    def _again(self, pending: _Pending, delay: float) -> Submit | Spawn:
+        """The next attempt of a task, from its beginning."""
+        pending.task = task = replace(pending.task, attempt=pending.task.attempt + 1)
+        start = pending.start
+        assert start is not None
+        if isinstance(start, Spawn):
+            return replace(start, task=task, delay=delay)
+        return replace(start, call=replace(start.call, task=task), delay=delay)
+
+    def _submit(self, call: Call) -> Submit:
+        pending = self._pending[call.task.id]
+        submit = Submit(call, pending.node)
+        pending.start = pending.start or submit
+        return submit
 
     def _spawn(self, task: Task, node: NodeSpec, state: Any) -> Spawn:
-        return Spawn(task, node, state, child_prefix(self.settings.prefix, task))
+        spawn = Spawn(task, node, state, child_prefix(self.settings.prefix, task))
+        self._pending[task.id].start = spawn
+        return spawn
 
-    def _snapshot(
-        self, node: NodeSpec, snapshots: dict[tuple[str, ...], dict[str, Packed]]
-    ) -> dict[str, Packed]:
+    def _snapshot(self, node: NodeSpec, snapshots: dict[tuple[str, ...], dict[str, Packed]]) -> dict[str, Packed]:
         keys = node.program.reads
         if keys not in snapshots:
             snapshots[keys] = self.board.snapshot(keys)

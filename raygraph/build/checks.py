@@ -49,7 +49,7 @@ def _edge_problems(graph: StateGraph) -> list[str]:
             )
     if not any(start == START for start, _ in graph.edges) and not graph.branches.get(START):
         problems.append(
-            "It has no entry point: add_edge(START, 'node') or add_conditional_edges(START, router) says where to begin."
+            "It has no entry point; add_edge(START, 'node') or add_conditional_edges(START, router) gives it one."
         )
     return problems
 

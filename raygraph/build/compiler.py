@@ -111,6 +111,7 @@ class Compiler:
             delta=definition.delta,
             metadata=definition.metadata,
             destinations=definition.destinations,
+            policies=definition.policies,
         )
 
     def _program(self, name: str, fn: Any, spec: InputSpec, keys: frozenset[str]) -> Program:

@@ -11,6 +11,7 @@ from typing_extensions import get_type_hints
 
 from raygraph.errors import GraphDefinitionError, short
 from raygraph.state.constants import END, START
+from raygraph.state.policies import Policies
 from raygraph.state.records import NodeOptions
 from raygraph.state.types import Command
 
@@ -31,6 +32,7 @@ class NodeDef:
         reads: Limits the keys it is sent; None for all of its schema.
         delta: For a subgraph: merge what it contributed instead of its whole output.
         metadata: The user's.
+        policies: How often it is tried and how long it may take.
     """
 
     fn: Any
@@ -41,6 +43,7 @@ class NodeDef:
     reads: tuple[str, ...] | None = None
     delta: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    policies: Policies = Policies()
 
 
 @dataclass

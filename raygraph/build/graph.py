@@ -19,8 +19,8 @@ from raygraph.build.definition import (
     node_name,
     path_ends,
 )
-from raygraph.build.options import node_options
 from raygraph.build.merge import merge_channels
+from raygraph.build.options import node_options, node_policies
 from raygraph.build.schema import SchemaKeys, read_schema, schema_name
 from raygraph.errors import GraphDefinitionError, did_you_mean, short
 from raygraph.state.constants import END, START
@@ -59,11 +59,9 @@ class StateGraph:
         **deprecated: Any,
     ) -> None:
         renamed = {"input": "input_schema", "output": "output_schema", "config_schema": "context_schema"}
-        for old, value in deprecated.items():
+        for old in deprecated:
             if old not in renamed:
-                raise TypeError(
-                    f"StateGraph() got an unknown argument {old!r}.{did_you_mean(old, renamed.values())}"
-                )
+                raise TypeError(f"StateGraph() got an unknown argument {old!r}.{did_you_mean(old, renamed.values())}")
             warnings.warn(f"{old}= is deprecated; use {renamed[old]}=.", DeprecationWarning, stacklevel=2)
         self.state_schema = state_schema
         self.context_schema = context_schema or deprecated.get("config_schema")
@@ -110,9 +108,7 @@ class StateGraph:
 
     def _warn_if_compiled(self, what: str) -> None:
         if self.compiled:
-            logger.warning(
-                "Adding %s to a graph that has been compiled does not change the compiled graph.", what
-            )
+            logger.warning("Adding %s to a graph that has been compiled does not change the compiled graph.", what)
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
@@ -150,15 +146,11 @@ class StateGraph:
             GraphDefinitionError: A name that is taken or not allowed, an action that cannot be called.
             ConfigError: An option that does not exist or has a wrong value.
         """
-        name, fn = (
-            (node, action) if isinstance(node, str) else (node_name(node), node if action is None else action)
-        )
+        name, fn = (node, action) if isinstance(node, str) else (node_name(node), node if action is None else action)
         if fn is None:
             raise GraphDefinitionError(f"add_node({short(node)}) has no function: add_node(name, function).")
         if output not in (None, "delta", "full"):
-            raise GraphDefinitionError(
-                f"Node {name!r}: output must be 'full' or 'delta'; got {output!r}.", node=name
-            )
+            raise GraphDefinitionError(f"Node {name!r}: output must be 'full' or 'delta'; got {output!r}.", node=name)
         check_node_name(name, self.nodes)
         is_graph = hasattr(fn, "spec") and hasattr(fn, "invoke")
         if not is_graph:
@@ -172,6 +164,7 @@ class StateGraph:
             defer=defer,
             destinations=tuple(destinations) if destinations is not None else declared_destinations(fn),
             options=node_options(name, options),
+            policies=node_policies(name, options),
             reads=None if reads is None else tuple(reads),
             delta=output == "delta",
             metadata=dict(metadata or {}),
@@ -223,9 +216,7 @@ class StateGraph:
             raise GraphDefinitionError(f"The list edge to {end_key!r} has no starts.")
         for start in starts:
             if start in (START, END):
-                raise GraphDefinitionError(
-                    f"{start!r} cannot be in the list of starts of an edge to {end_key!r}."
-                )
+                raise GraphDefinitionError(f"{start!r} cannot be in the list of starts of an edge to {end_key!r}.")
             if start not in self.nodes:
                 raise GraphDefinitionError(
                     f"The list edge to {end_key!r} starts at node {start!r}, which has not been added."
@@ -250,9 +241,7 @@ class StateGraph:
             GraphDefinitionError: `path` cannot be called; the source has a conditional edge of that name.
         """
         if not callable(path) and not callable(getattr(path, "invoke", None)):
-            raise GraphDefinitionError(
-                f"The conditional edge of {source!r} must be a function; got {short(path)}."
-            )
+            raise GraphDefinitionError(f"The conditional edge of {source!r} must be a function; got {short(path)}.")
         name = getattr(path, "name", None) or getattr(path, "__name__", None) or type(path).__name__
         name = "condition" if name == "<lambda>" else str(name)
         taken = self.branches.setdefault(source, {})

@@ -1,4 +1,4 @@
-"""A node's placement options: which there are, and what values they take."""
+"""A node's options and policies: which there are, and what values they take."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from raygraph.errors import ConfigError, NotSupportedError, did_you_mean, short
+from raygraph.state.policies import Policies, read_retry, read_timeout
 from raygraph.state.records import NodeOptions
 
 _KNOWN: Final = tuple(option.name for option in fields(NodeOptions))
@@ -14,14 +15,13 @@ _KNOWN: Final = tuple(option.name for option in fields(NodeOptions))
 #: Arguments of LangGraph's or raygraph's `add_node` that this version does not carry out yet. Their neutral
 #: values are accepted.
 _LATER: Final[dict[str, tuple[Any, ...]]] = {
-    "retry_policy": (None,),
     "cache_policy": (None,),
     "error_handler": (None,),
-    "timeout": (None,),
     "trace_policy": (None,),
-    "retry_crashes": (None, 0),
     "batch": (None, "auto"),
 }
+#: Arguments that become the node's policies.
+_POLICIES: Final = ("retry_policy", "retry_crashes", "timeout")
 
 
 def node_options(node: str, given: Mapping[str, Any]) -> NodeOptions:
@@ -43,9 +43,10 @@ def node_options(node: str, given: Mapping[str, Any]) -> NodeOptions:
                     node=node,
                     key=name,
                 )
-        elif name not in _KNOWN:
+        elif name not in _KNOWN and name not in _POLICIES:
             raise ConfigError(
-                f"Node {node!r}: add_node() has no argument {name!r}.{did_you_mean(name, (*_KNOWN, *_LATER))}",
+                f"Node {node!r}: add_node() has no argument {name!r}."
+                f"{did_you_mean(name, (*_KNOWN, *_POLICIES, *_LATER))}",
                 node=node,
                 key=name,
             )
@@ -62,6 +63,31 @@ def node_options(node: str, given: Mapping[str, Any]) -> NodeOptions:
             key="max_concurrency",
         )
     return options
+
+
+def node_policies(node: str, given: Mapping[str, Any]) -> Policies:
+    """The policies of a node, checked.
+
+    Args:
+        node: Name of the node, for messages.
+        given: Keyword arguments of `add_node`; those that are no policies are left to `node_options`.
+
+    Raises:
+        ConfigError: A value that a policy cannot have.
+    """
+    where = f"Node {node!r}"
+    crashes = given.get("retry_crashes") or 0
+    if not isinstance(crashes, int) or isinstance(crashes, bool) or crashes < 0:
+        raise ConfigError(
+            f"{where}: retry_crashes must be an int of at least 0; got {short(crashes)}.",
+            node=node,
+            key="retry_crashes",
+        )
+    return Policies(
+        retry=read_retry(given.get("retry_policy"), where),
+        retry_crashes=crashes,
+        timeout=read_timeout(given.get("timeout"), where),
+    )
 
 
 def _check_amount(node: str, name: str, amount: Any) -> None:

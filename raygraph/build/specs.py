@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from raygraph.state.channels import BaseChannel
+from raygraph.state.policies import Policies
 from raygraph.state.records import NodeOptions, Write
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class NodeSpec:
         delta: The subgraph's contribution is merged, not its whole output.
         metadata: The user's, for drawing and streams.
         destinations: Nodes it may go to with a `Command`, declared for drawing and for deferred nodes.
+        policies: How often it is tried and how long it may take.
     """
 
     name: str
@@ -117,6 +119,7 @@ class NodeSpec:
     delta: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
     destinations: tuple[str, ...] = ()
+    policies: Policies = Policies()
 
 
 @dataclass(frozen=True)

@@ -113,8 +113,9 @@ class TestNodes:
             ({"num_cpus": "2"}, ConfigError, "got '2' .str."),
             ({"max_concurrency": 0}, ConfigError, "max_concurrency must be an int of at least 1"),
             ({"resources": {"gadget": "x"}}, ConfigError, "resources.'gadget'."),
-            ({"retry_policy": object()}, NotSupportedError, "retry_policy= is not supported"),
-            ({"timeout": 3}, NotSupportedError, "timeout= is not supported"),
+            ({"cache_policy": object()}, NotSupportedError, "cache_policy= is not supported"),
+            ({"retry_policy": object()}, ConfigError, "must be a RetryPolicy"),
+            ({"timeout": 0}, ConfigError, "run_timeout must be a number of seconds or a timedelta above 0; got 0"),
         ],
     )
     def test_options(self, options: Any, error: type[Exception], words: str) -> None:
