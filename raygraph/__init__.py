@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from raygraph.execute.resources import per_worker
     from raygraph.runtime import Runtime, get_config, get_runtime, get_store, get_stream_writer
     from raygraph.state.constants import END, START
+    from raygraph.state.policies import RetryPolicy
     from raygraph.state.types import Command, Overwrite, Send
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ _HOME: Final = {
     "Command": "raygraph.state.types",
     "CompiledStateGraph": "raygraph.app",
     "Overwrite": "raygraph.state.types",
+    "RetryPolicy": "raygraph.state.policies",
     "Runtime": "raygraph.runtime",
     "Send": "raygraph.state.types",
     "StateGraph": "raygraph.build.graph",
@@ -40,6 +42,7 @@ __all__ = [
     "Command",
     "CompiledStateGraph",
     "Overwrite",
+    "RetryPolicy",
     "Runtime",
     "Send",
     "StateGraph",

@@ -202,9 +202,7 @@ class CompiledStateGraph:
         keys = options.pop("output_keys", None)
         for name, value in options.items():
             if value is not None and value is not False:
-                raise NotSupportedError(
-                    f"{name}= is not supported by this version of raygraph; leave it out."
-                )
+                raise NotSupportedError(f"{name}= is not supported by this version of raygraph; leave it out.")
         if keys is None:
             return None
         keys = (keys,) if isinstance(keys, str) else tuple(keys)

@@ -114,9 +114,7 @@ class GraphRecursionError(RaygraphError, RecursionError):
 
     code = "GRAPH_RECURSION_LIMIT"
 
-    def __init__(
-        self, message: str = "", *, state: Any = None, pending: tuple[str, ...] = (), **where: Any
-    ) -> None:
+    def __init__(self, message: str = "", *, state: Any = None, pending: tuple[str, ...] = (), **where: Any) -> None:
         super().__init__(message, **where)
         self.state = state
         self.pending = pending
@@ -186,6 +184,12 @@ class NodeOutOfMemory(NodeCrashed):
     """A node's process was killed because the machine ran out of memory."""
 
     code = "NODE_OUT_OF_MEMORY"
+
+
+class IncompleteJoinError(RaygraphError):
+    """The run ended while a list edge still waited for some of its starts, so its node never ran."""
+
+    code = "INCOMPLETE_JOIN"
 
 
 class NodeCancelledError(RaygraphError):

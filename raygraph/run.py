@@ -19,13 +19,21 @@ The input is an update like any other: it is the result of START, a node without
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from raygraph.build.specs import GraphSpec, NodeSpec
-from raygraph.errors import EmptyInputError, GraphRecursionError, InvalidUpdateError, NodeCrashed, ParentCommand, short
-from raygraph.plan.due import due_nodes
+from raygraph.errors import (
+    EmptyInputError,
+    GraphRecursionError,
+    IncompleteJoinError,
+    InvalidUpdateError,
+    NodeCrashed,
+    ParentCommand,
+    short,
+)
+from raygraph.plan.due import due_nodes, open_joins
 from raygraph.plan.identity import child_prefix, make_task
 from raygraph.plan.retry import retry_delay
 from raygraph.reduce.fold import fold
@@ -183,6 +191,7 @@ class Run:
         self._pending: dict[str, _Pending] = {}
         self._left = 0
         self._written = spec.seeded
+        self._shown: dict[str, Any] | None = None
         self._contributions: dict[str, _Contribution] = {}
 
     def feed(self, event: Event) -> list[Instruction]:
@@ -284,7 +293,7 @@ class Run:
     def _complete_step(self) -> Iterator[Instruction]:
         done = [(p.task, p.writes or ()) for p in self._sorted()]
         try:
-            updated = fold(self.board, done, self.spec.triggers_of, sanitize=self.settings.sanitize)
+            updated = fold(self.board, done, sanitize=self.settings.sanitize)
         except Exception as error:
             if isinstance(error, InvalidUpdateError) and error.step is None:
                 error.step = self.step
@@ -300,8 +309,7 @@ class Run:
         due = due_nodes(self.spec, self.board, updated)
         self._pending = {}
         if not due and not sends:
-            self.ended = True
-            yield Finish(self._output())
+            yield from self._end()
             return
         if self.step >= self.settings.recursion_limit:
             yield from self._fail_run(self._recursion_error(due, sends))
@@ -312,6 +320,23 @@ class Run:
         instructions += [self._pull(name, snapshots) for name in due]
         self._left = len(instructions)
         yield from instructions
+
+    def _end(self) -> Iterator[Instruction]:
+        waiting = open_joins(self.spec, self.board) if self.spec.strict else []
+        if not waiting:
+            self.ended = True
+            yield Finish(self._output())
+            return
+        name, ran, missing = waiting[0]
+        yield from self._fail_run(
+            IncompleteJoinError(
+                f"The run ended while node {name!r} still waited: its list edge needs {_names(missing)}, which did not "
+                f"run (of its starts, {_names(ran)} ran). Route to the missing node, make {name!r} a deferred node "
+                f"with plain edges, or compile with strict=False to let it go.",
+                node=name,
+                step=self.step,
+            )
+        )
 
     def _pull(self, name: str, snapshots: dict[tuple[str, ...], dict[str, Packed]]) -> Instruction:
         node = self.spec.nodes[name]
@@ -392,6 +417,8 @@ class Run:
         """What `invoke` returns: None if no output key was ever written (as in LangGraph)."""
         if not self._written:
             return None
+        if self._shown is not None:
+            return self._shape(self._shown)
         return self._shape(self.board.copies(self._output_keys()))
 
     def _shape(self, values: dict[str, Any]) -> Any:
@@ -400,7 +427,13 @@ class Run:
     def _show_values(self, done: list[tuple[Task, tuple[Write, ...]]]) -> Iterator[Instruction]:
         written = {channel for _, writes in done for channel, _ in writes}
         first = self.step == 0 and self.spec.seeded
-        self._written = self._written or not written.isdisjoint(self._output_keys())
+        outputs = self._output_keys()
+        if not written.isdisjoint(outputs):
+            self._written = True
+            # The output is the state after the last step that wrote to it (as in LangGraph): a key that a later step
+            # clears is still in it.
+            passing = not self.board.transient.isdisjoint(outputs)
+            self._shown = self.board.copies(outputs) if passing else None
         if "values" in self.settings.modes:
             keys = self.settings.outputs or self.spec.streams
             if first or not written.isdisjoint(keys):
@@ -467,3 +500,7 @@ class Run:
             pending=pending,
             step=self.step,
         )
+
+
+def _names(nodes: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(nodes)))

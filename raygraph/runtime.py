@@ -81,9 +81,7 @@ def in_task() -> bool:
 def _current(asker: str) -> Scope:
     scope = _SCOPE.get()
     if scope is None:
-        raise RuntimeError(
-            f"{asker}() was called outside of a node. It works only while a node of a graph runs."
-        )
+        raise RuntimeError(f"{asker}() was called outside of a node. It works only while a node of a graph runs.")
     return scope
 
 

@@ -20,9 +20,7 @@ def check_graph(graph: StateGraph, interrupt: Sequence[str] = ()) -> None:
     """
     problems = [*_edge_problems(graph), *_branch_problems(graph), *_node_problems(graph)]
     problems += [
-        f"interrupt names node {name!r}, which does not exist."
-        for name in interrupt
-        if name not in graph.nodes
+        f"interrupt names node {name!r}, which does not exist." for name in interrupt if name not in graph.nodes
     ]
     if not problems:
         return
@@ -38,15 +36,11 @@ def _edge_problems(graph: StateGraph) -> list[str]:
         for name, virtual in ((start, START), (end, END)):
             if name != virtual and name not in graph.nodes:
                 guess = did_you_mean(name, graph.nodes)
-                problems.append(
-                    f"The edge {start!r} -> {end!r} names node {name!r}, which does not exist.{guess}"
-                )
+                problems.append(f"The edge {start!r} -> {end!r} names node {name!r}, which does not exist.{guess}")
     for starts, end in sorted(graph.waiting_edges):
         if end not in graph.nodes:
             guess = did_you_mean(end, graph.nodes)
-            problems.append(
-                f"The edge {list(starts)} -> {end!r} names node {end!r}, which does not exist.{guess}"
-            )
+            problems.append(f"The edge {list(starts)} -> {end!r} names node {end!r}, which does not exist.{guess}")
     if not any(start == START for start, _ in graph.edges) and not graph.branches.get(START):
         problems.append(
             "It has no entry point; add_edge(START, 'node') or add_conditional_edges(START, router) gives it one."
@@ -77,9 +71,7 @@ def _node_problems(graph: StateGraph) -> list[str]:
         for target in node.destinations:
             if target != END and target not in graph.nodes:
                 guess = did_you_mean(target, graph.nodes)
-                problems.append(
-                    f"Node {name!r} declares destination {target!r}, which does not exist.{guess}"
-                )
+                problems.append(f"Node {name!r} declares destination {target!r}, which does not exist.{guess}")
         for key in node.reads or ():
             if key not in keys:
                 problems.append(

@@ -115,8 +115,16 @@ class Compiler:
         )
 
     def _program(self, name: str, fn: Any, spec: InputSpec, keys: frozenset[str]) -> Program:
+        # A router without a schema of its own sees what its node sees (LangGraph's rule).
+        own = self.graph.nodes[name].input_schema if name in self.graph.nodes else None
         branches = tuple(
-            Branch(label, branch.path, branch.ends, self._input(branch.input_schema, None))
+            Branch(
+                label,
+                branch.path,
+                branch.ends,
+                self._input(branch.input_schema or own, None),
+                branch.input_schema is None,
+            )
             for label, branch in self.graph.branches.get(name, {}).items()
         )
         routed = {key: self.state[key] for branch in branches for key in branch.input.keys}

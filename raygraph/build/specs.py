@@ -43,12 +43,14 @@ class Branch:
         path: Called with the state as it will be after the node's own writes.
         ends: The path's results to node names; None if it returns names directly.
         input: What the path reads.
+        untyped: The path's first parameter names no schema.
     """
 
     name: str
     path: Callable[..., Any]
     ends: Mapping[Any, str] | None
     input: InputSpec
+    untyped: bool = True
 
 
 @dataclass(frozen=True)
@@ -158,11 +160,6 @@ class GraphSpec:
             for trigger in node.triggers:
                 found.setdefault(trigger, []).append(node.name)
         return {channel: tuple(names) for channel, names in found.items()}
-
-    @cached_property
-    def triggers_of(self) -> dict[str, tuple[str, ...]]:
-        """For each node, its triggers."""
-        return {name: node.triggers for name, node in self.nodes.items()}
 
     @cached_property
     def deferred(self) -> tuple[str, ...]:

@@ -73,9 +73,7 @@ class Child:
         # before it has installed its own handling.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, env=environ, pass_fds=[theirs.fileno()]
-            )
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environ, pass_fds=[theirs.fileno()])
         except (OSError, TypeError, ValueError) as error:
             ours.close()
             raise ExecutorError(

@@ -44,7 +44,8 @@ def resolve(spec: Any) -> Executor:
 def _make(name: str) -> Executor:
     if name not in _KINDS:
         raise ConfigError(
-            f"There is no executor {name!r}.{did_you_mean(name, _KINDS)} Executors: {', '.join(_KINDS)}.", key="executor"
+            f"There is no executor {name!r}.{did_you_mean(name, _KINDS)} Executors: {', '.join(_KINDS)}.",
+            key="executor",
         )
     module, kind = _KINDS[name]
     with _lock:

@@ -41,9 +41,7 @@ _PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(_
 _MUTATION_CHECK_BYTES: Final = 1 << 20
 
 
-def run_call(
-    call: Call, run: RunContext, post_custom: Callable[[Any], None] | None, *, in_driver: bool
-) -> Outcome:
+def run_call(call: Call, run: RunContext, post_custom: Callable[[Any], None] | None, *, in_driver: bool) -> Outcome:
     """Run a call to its outcome.
 
     Args:
@@ -144,9 +142,7 @@ def _scope(task: Task, run: RunContext, writer: _CountingWriter | None) -> Scope
     return Scope({**run.config, "metadata": metadata}, runtime)
 
 
-def _run(
-    call: Call, run: RunContext, scope: Scope, in_driver: bool
-) -> tuple[tuple[Write, ...], tuple[str, ...]]:
+def _run(call: Call, run: RunContext, scope: Scope, in_driver: bool) -> tuple[tuple[Write, ...], tuple[str, ...]]:
     program = call.program
     given, snapshot = _input(call)
     returned = given if program.fn is None else _callee(program.fn)(given, scope)
@@ -160,13 +156,11 @@ def _run(
             return _callee(branch.path)(view, scope)
 
         def view_of(branch: Branch) -> Any:
-            return branch_input(program, branch, call.inputs, writes, call.managed)
+            return branch_input(program, branch, call.inputs, writes, call.managed, returned)
 
         writes += route(program, call_path, view_of)
     writes += program.static
-    return tuple(
-        [(channel, _pack_write(program, channel, value, in_driver)) for channel, value in writes]
-    ), mutated
+    return tuple([(channel, _pack_write(program, channel, value, in_driver)) for channel, value in writes]), mutated
 
 
 @lru_cache(maxsize=1024)
@@ -239,9 +233,7 @@ def mutation_text(node: str, keys: tuple[str, ...]) -> str:
 
 def _pack_write(program: Program, channel: str, value: Any, in_driver: bool) -> Any:
     if isinstance(value, Send):
-        return Send(
-            value.node, _pack_value(program, f"Send({value.node!r})", value.arg), timeout=value.timeout
-        )
+        return Send(value.node, _pack_value(program, f"Send({value.node!r})", value.arg), timeout=value.timeout)
     if in_driver and channel in program.by_reference:
         return Packed(value)
     return _pack_value(program, channel, value)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from raygraph.build.specs import GraphSpec
 from raygraph.state.board import Board
+from raygraph.state.channels import NamedBarrierValue
 
 
 def due_nodes(spec: GraphSpec, board: Board, updated: Iterable[str]) -> list[str]:
@@ -28,6 +29,20 @@ def due_nodes(spec: GraphSpec, board: Board, updated: Iterable[str]) -> list[str
         return due
     released = _release(spec, board)
     return sorted(name for name in released if board.is_due(name, spec.nodes[name].triggers))
+
+
+def open_joins(spec: GraphSpec, board: Board) -> list[tuple[str, set[str], set[str]]]:
+    """List edges that have waited in vain: some of their starts ran, others did not, and their node never did.
+
+    Returns:
+        For each, its node, the starts that ran and those it waits for.
+    """
+    found = []
+    for name, channel in board.channels.items():
+        if isinstance(channel, NamedBarrierValue) and channel.seen and channel.seen != channel.names:
+            missing = set(channel.names) - set(channel.seen)
+            found += [(n, set(channel.seen), missing) for n in spec.listeners.get(name, ()) if n not in board.seen]
+    return found
 
 
 def _release(spec: GraphSpec, board: Board) -> set[str]:

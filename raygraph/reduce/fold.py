@@ -28,7 +28,6 @@ from raygraph.state.types import unwrap_overwrite
 def fold(
     board: Board,
     done: Sequence[tuple[Task, Sequence[Write]]],
-    triggers_of: dict[str, tuple[str, ...]],
     *,
     sanitize: bool = False,
 ) -> set[str]:
@@ -37,7 +36,6 @@ def fold(
     Args:
         board: The state; changed in place, or not at all if an error is raised.
         done: The step's tasks with their writes, in any order.
-        triggers_of: All triggers of each node.
         sanitize: An `Overwrite` that makes another node's update disappear is an error.
 
     Returns:
@@ -51,17 +49,15 @@ def fold(
     arrivals: dict[str, list[tuple[str, Any]]] = {}
     for task, writes in done:
         for channel, value in writes:
-            arrivals.setdefault(channel, []).append(
-                (task.node, unpack(value) if isinstance(value, Packed) else value)
-            )
+            arrivals.setdefault(channel, []).append((task.node, unpack(value) if isinstance(value, Packed) else value))
     if sanitize:
         for name, values in arrivals.items():
             _check_overwrite(name, values)
-    consumed = _consumed(board, done, triggers_of)
+    consumed = _consumed(board, done)
     updated = {name: _updated(board, name, values, consumed.get(name)) for name, values in arrivals.items()}
     # Nothing above touched the board; nothing below can fail for what a user wrote.
     for task, _ in done:
-        board.mark_seen(task.node, triggers_of[task.node])
+        board.mark_seen(task.node, task.triggers)
     version = board.clock + 1
     available: set[str] = set()
     for name, taken in consumed.items():
@@ -93,13 +89,11 @@ def _check_overwrite(name: str, arrivals: list[tuple[str, Any]]) -> None:
         )
 
 
-def _consumed(
-    board: Board, done: Sequence[tuple[Task, Any]], triggers_of: dict[str, tuple[str, ...]]
-) -> dict[str, AnyChannel]:
+def _consumed(board: Board, done: Sequence[tuple[Task, Any]]) -> dict[str, AnyChannel]:
     """Copies of the triggers that change because a node they started has run."""
     consumed: dict[str, AnyChannel] = {}
     for task, _ in done:
-        for trigger in triggers_of[task.node]:
+        for trigger in task.triggers:
             channel = board.channels.get(trigger)
             if channel is not None and channel.tracks_consume and trigger not in consumed:
                 copy = channel.copy()
@@ -138,9 +132,7 @@ def _conflict(
     hint = "".join(
         f" {_writer(node)} returned the key unchanged: let it return only what it changed." for node in echoes
     )
-    return InvalidUpdateError(
-        f"{error} Here {listed}{more}.{hint}", code=error.code, node=arrivals[-1][0], key=name
-    )
+    return InvalidUpdateError(f"{error} Here {listed}{more}.{hint}", code=error.code, node=arrivals[-1][0], key=name)
 
 
 def _is_echo(current: AnyChannel, value: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from raygraph.build.specs import Branch, Program
 from raygraph.errors import RoutingError, did_you_mean, short
 from raygraph.reduce.updates import is_target, send_writes
-from raygraph.state.constants import END, ROOT, START, branch_channel
+from raygraph.state.constants import END, MISSING, ROOT, START, branch_channel
 from raygraph.state.records import Write
 from raygraph.state.snapshot import Packed, unpack
 from raygraph.state.types import Send
@@ -27,19 +27,20 @@ def branch_input(
     inputs: Mapping[str, Packed],
     writes: list[Write],
     managed: Mapping[str, Any],
+    returned: Any,
 ) -> Any:
     """What a router sees, built from the snapshot and the node's own writes.
 
-    Keys that a super-step clears when nobody writes them (`EphemeralValue` and its like) are absent unless this
-    node wrote them, as in LangGraph.
+    Two rules are LangGraph's. Keys that a super-step clears when nobody writes them (`EphemeralValue` and its like)
+    are absent unless this node wrote them. And where the router names no schema and the node returned a dict, the keys
+    of that dict which the router would not see otherwise are added as they were returned.
     """
     view: dict[str, Any] = {}
     for key in branch.input.keys:
         own = [value for channel, value in writes if channel == key]
         channel = program.channels[key]
         if own:
-            now = unpack(inputs[key]) if key in inputs else None
-            after = channel.from_value(now) if key in inputs else channel.copy()
+            after = channel.from_value(unpack(inputs[key])) if key in inputs else channel.from_checkpoint(MISSING)
             after.update(own)
             if after.is_available():
                 view[key] = after.get()
@@ -49,7 +50,9 @@ def branch_input(
         return view.get(ROOT)
     for key in branch.input.managed:
         view[key] = managed[key]
-    return branch.input.schema(**view) if branch.input.schema else view
+    if branch.input.schema is not None:
+        return branch.input.schema(**view)
+    return {**returned, **view} if branch.untyped and isinstance(returned, dict) else view
 
 
 def route(program: Program, call_path: CallPath, view_of: Callable[[Branch], Any]) -> list[Write]:

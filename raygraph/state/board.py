@@ -34,9 +34,7 @@ class Board:
 
     __slots__ = ("_by_reference", "_packed", "channels", "clock", "seen", "transient", "versions")
 
-    def __init__(
-        self, prototypes: Mapping[str, AnyChannel], by_reference: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, prototypes: Mapping[str, AnyChannel], by_reference: frozenset[str] = frozenset()) -> None:
         self.channels = {name: channel.from_checkpoint(MISSING) for name, channel in prototypes.items()}
         self.versions: dict[str, int] = {}
         self.seen: dict[str, dict[str, int]] = {}

@@ -57,9 +57,7 @@ def describe(error: BaseException, task: Task, usage: Usage, graph: str, finishe
         error.node = error.node or task.node
         error.step = task.step if error.step is None else error.step
         error.task = error.task or task.id
-    failure = Failure(
-        error, task.node, task.step, task.id, task.attempt, usage.host, usage.pid, finished=finished
-    )
+    failure = Failure(error, task.node, task.step, task.id, task.attempt, usage.host, usage.pid, finished=finished)
     try:
         error.raygraph = failure  # type: ignore[attr-defined]
     except AttributeError:

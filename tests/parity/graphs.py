@@ -241,7 +241,14 @@ def draw(random: Random, *, sends: bool = True, loops: bool = True, subgraphs: b
     counting = {router.source for router in routers}
     nodes = [
         _draw_node(
-            random, name, names[i + 1 :], keys, singles, sends=sends, defer=name == deferred, sub=sub,
+            random,
+            name,
+            names[i + 1 :],
+            keys,
+            singles,
+            sends=sends,
+            defer=name == deferred,
+            sub=sub,
             counts=name in counting,
         )
         for i, name in enumerate(names)

@@ -6,7 +6,7 @@
 import functools
 import operator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from pydantic import BaseModel
 from typing_extensions import NotRequired, TypedDict
 
-from tests.parity.harness import Registry, check_parity, parametrize, registrar
+from tests.parity.harness import LANGGRAPH, Registry, check_expected, check_parity, observe, raygraph, registrar
 
 CASES: Registry = {}
 case = registrar(CASES)
@@ -317,6 +317,33 @@ def a_router_with_an_input_schema_of_its_own(lg):
     builder.add_node("a", lambda s: {"xs": ["a"], "n": 3})
     builder.add_node("w", lambda arg: {"xs": [f"n is {dict(arg)['n']}" if len(arg) == 1 else f"too much: {arg}"]})
     builder.add_edge(lg.START, "a").add_conditional_edges("a", route)
+    return builder
+
+
+@case({"xs": ["0"], "n": 4}, final={"xs": ["0", "a", "n=5 xs=['a']"], "n": 5})
+def a_router_without_a_schema_sees_what_its_node_reads(lg):
+    """Beside the keys of its node's input schema it sees what the node returned, as it was returned."""
+
+    class OnlyN(TypedDict):
+        n: Annotated[int, operator.add]
+
+    builder = lg.StateGraph(Counted)
+    builder.add_node("a", lambda s: {"xs": ["a"], "n": 1}, input_schema=OnlyN)
+    builder.add_node("w", lambda arg: {"xs": [arg]})
+    builder.add_conditional_edges("a", lambda s: lg.Send("w", " ".join(f"{k}={s[k]}" for k in sorted(s))))
+    return builder.add_edge(lg.START, "a")
+
+
+@case({"xs": []}, final={"xs": ["a", "b", "to c", "c"]})
+def a_router_sees_its_nodes_private_keys(lg):
+    class Private(TypedDict):
+        target: str
+
+    def b(state: Private):
+        return {"xs": ["b", f"to {state['target']}"]}
+
+    builder = graph(lg, Trace, {"a": lambda s: {"xs": ["a"], "target": "c"}, "b": b, **says("c d")}, "S>a a>b")
+    builder.add_conditional_edges("b", lambda s: s["target"], ["c", "d"])
     return builder
 
 
@@ -764,11 +791,11 @@ def a_node_returns_a_partial_pydantic_object(lg):
     class State(BaseModel):
         xs: Names
         n: int
-        m: Optional[str] = None
+        m: str | None = None
 
     class Part(BaseModel):
         n: int
-        m: Optional[str] = None
+        m: str | None = None
 
     return graph(lg, State, {"a": lambda s: Part(n=7)}, "S>a")
 
@@ -842,6 +869,17 @@ def ephemeral_value_lasts_one_step(lg):
     nodes = {"a": lambda s: {"xs": ["a"], "e": 1}}
     nodes |= {n: lambda s: {"xs": [f"e is {s.get('e', 'gone')}"]} for n in "bc"}
     return graph(lg, State, nodes, "S>a a>b b>c")
+
+
+@case({"xs": []}, final={"xs": ["a"], "e": 1})
+def invoke_returns_the_last_values_chunk(lg):
+    """A last step that writes nothing has no chunk, so what it cleared is still in the result."""
+
+    class State(TypedDict):
+        xs: Names
+        e: Annotated[int, lg.EphemeralValue]
+
+    return graph(lg, State, {"a": lambda s: {"xs": ["a"], "e": 1}, "b": lambda s: None}, "S>a a>b")
 
 
 @case({"xs": []}, error="InvalidUpdateError")
@@ -927,7 +965,7 @@ def the_first_value_of_an_empty_key_is_adopted(lg):
         return max(old, new)
 
     class State(TypedDict):
-        m: Annotated[Optional[int], larger]
+        m: Annotated[int | None, larger]
 
     nodes = {"a": lambda s: {"m": 5}, "b": lambda s: {"m": 4}}
     return graph(lg, State, nodes, "S>a a>b")
@@ -945,7 +983,7 @@ def none_is_a_value_for_a_reducer(lg):
 @case({"v": 1}, final={"v": None})
 def none_is_a_value_for_a_plain_key(lg):
     class State(TypedDict):
-        v: Optional[int]
+        v: int | None
 
     return graph(lg, State, {"a": lambda s: {"v": None}}, "S>a")
 
@@ -972,7 +1010,9 @@ def two_overwrites_in_a_step(lg):
     return graph(lg, Trace, nodes, "S>a S>b")
 
 
-@case({"messages": [HumanMessage("hi", id="1")]}, final={"messages": [AIMessage("edited", id="2")]})
+@case(
+    {"messages": [HumanMessage("hi", id="1")]}, final={"messages": [AIMessage("edited", id="2")]}, needs="MessagesState"
+)
 def messages_are_added_replaced_and_removed(lg):
     nodes = {
         "a": lambda s: {"messages": AIMessage("hello", id="2")},
@@ -1283,7 +1323,7 @@ def remaining_steps_go_down_by_one(lg):
     class Out(TypedDict):
         xs: list
 
-    return graph(lg, State, {n: node for n in "abc"}, "S>a a>b b>c", output_schema=Out)
+    return graph(lg, State, dict.fromkeys("abc", node), "S>a a>b b>c", output_schema=Out)
 
 
 @case({"xs": []}, final={"xs": ["bool int"]})
@@ -1335,7 +1375,7 @@ def a_node_reads_a_key_that_is_absent(lg):
     return graph(lg, State, {"a": lambda s: {"xs": [s["v"]]}}, "S>a")
 
 
-@case({"xs": []}, final={"xs": ["3 calls"]})
+@case({"xs": []}, final={"xs": ["3 calls"]}, needs="RetryPolicy")
 def a_node_is_retried(lg):
     calls: list[int] = []
 
@@ -1353,9 +1393,13 @@ def a_node_is_retried(lg):
 # ---- the runs -------------------------------------------------------------------------------------------------
 
 
-@parametrize(CASES)
+@pytest.mark.parametrize("name", list(CASES))
 def test_parity(name):
-    check_parity(CASES[name])
+    case = CASES[name]
+    check_expected(case, observe(case, LANGGRAPH), "langgraph")
+    if case.needs is not None and not hasattr(raygraph(), case.needs):
+        pytest.skip(f"not there yet: {case.needs}")
+    check_parity(case)
 
 
 def test_there_are_enough_cases():

@@ -1,10 +1,10 @@
 """Random graphs run alike on LangGraph and on raygraph: final state, `values` chunks, updates of each super-step."""
 
 from hypothesis import event, given, note, settings
-from hypothesis import strategies as st
 
 from tests.parity.graphs import Spec, as_case, draw
 from tests.parity.harness import LANGGRAPH, Observed, observe, raygraph
+from tests.strategies import randoms
 
 
 def describe(spec: Spec, seen: Observed) -> None:
@@ -24,8 +24,8 @@ def describe(spec: Spec, seen: Observed) -> None:
         event("a deferred node")
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.randoms(use_true_random=False))
+@settings(max_examples=400)
+@given(randoms())
 def test_random_graphs_agree(random):
     spec = draw(random)
     case = as_case(spec)

@@ -1,0 +1,1 @@
+"""Looking at a compiled graph without running it: drawings, the doctor, the plan of super-steps."""
