@@ -143,7 +143,7 @@ class Graph(BaseGraph):
         return png if output_file_path is None else None
 
     def draw_ascii(self, *, unicode: bool = True) -> str:
-        """The graph drawn with characters.
+        """The graph drawn with characters; the list of its edges where they would cross too often to be followed.
 
         Args:
             unicode: Use box-drawing characters, not only ASCII.

@@ -36,14 +36,15 @@ def repeated_joins(spec: GraphSpec, edges: Sequence[Edge]) -> Iterator[RepeatedJ
         edges: Its edges.
     """
     sure = [edge for edge in edges if edge.sure and edge.target != END]
-    # Routes part where several nodes become due at once. START comes first: its routes are the longest.
+    # Routes part where several nodes become due at once; a fork that a run passes through needs none of its own.
     forks = [name for name in spec.nodes if len({edge.target for edge in sure if edge.source == name}) > 1]
-    origins = list(dict.fromkeys((START, *forks)))
+    runs: dict[str, set[str]] = {}
     found: set[str] = set()
-    for origin in origins:
-        yield from _repeated(spec, sure, origin, found, True)
-    for origin in origins:
-        run = {name for wave in waves(spec, sure, origin) for name in wave}
+    for origin in (START, *forks):
+        if not any(origin in run for run in runs.values()):
+            runs[origin] = {name for wave in waves(spec, sure, origin) for name in wave}
+            yield from _repeated(spec, sure, origin, found, True)
+    for origin, run in runs.items():
         for edge in edges:
             if edge.kind in ("router", "command") and edge.source in run and edge.target != END:
                 yield from _repeated(spec, [*sure, edge], origin, found, False)

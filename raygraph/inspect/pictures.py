@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from raygraph.errors import NotSupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from langchain_core.runnables.graph import Edge, Node
 
@@ -26,6 +26,9 @@ CONFIG: Final[dict[str, dict[str, Any]]] = {
     "flowchart": {"subGraphTitleMargin": {"top": 4, "bottom": 18}},
     "themeVariables": {"clusterBkg": "#fafafa", "clusterBorder": "#bdbdbd"},
 }
+#: Edges beyond one a node that a drawing with characters may have. termaid needs 0.1 GB and two seconds for 16 of
+#: them, more than 3 GB for 20, and crossing lines of characters can't be followed anyway.
+_EXTRA_EDGES: Final = 12
 _BOX: Final = re.compile(
     r'<g[^>]*class="cluster[^"]*"[^>]*>\s*<rect(?P<rect>[^>]*)>(?:</rect>)?\s*'
     r'<g[^>]*class="cluster-label[^"]*"[^>]*?transform="translate\((?P<x>[-\d.]+)'
@@ -100,7 +103,7 @@ def _titles_left(svg: str) -> str:
 
 
 def text_of(nodes: Mapping[str, Node], edges: Sequence[Edge], notes: Mapping[str, str], unicode: bool) -> str:
-    """A picture made of characters.
+    """A picture made of characters; of a graph with too many crossing edges, the list of its edges.
 
     Args:
         nodes: By id; those of subgraphs are shown by their full id.
@@ -111,6 +114,9 @@ def text_of(nodes: Mapping[str, Node], edges: Sequence[Edge], notes: Mapping[str
     Raises:
         NotSupportedError: The extra `draw` is not installed.
     """
+    termaid = _library("termaid")
+    if len(edges) - len(nodes) > _EXTRA_EDGES:
+        return "\n".join(_listed(nodes, edges, notes))
     ids = {key: f"n{number}" for number, key in enumerate(nodes)}
     lines = ["graph TD"]
     for key, number in ids.items():
@@ -119,8 +125,17 @@ def text_of(nodes: Mapping[str, Node], edges: Sequence[Edge], notes: Mapping[str
         arrow = "-.->" if edge.conditional else "-->"
         label = "" if edge.data is None else f'|"{_quoted(str(edge.data))}"|'
         lines.append(f"  {ids[edge.source]} {arrow}{label} {ids[edge.target]}")
-    drawn = _library("termaid").render("\n".join(lines), use_ascii=not unicode, padding_x=1, padding_y=0, gap=3)
+    drawn = termaid.render("\n".join(lines), use_ascii=not unicode, padding_x=1, padding_y=0, gap=3)
     return "\n".join(line.rstrip() for line in str(drawn).splitlines())
+
+
+def _listed(nodes: Mapping[str, Node], edges: Sequence[Edge], notes: Mapping[str, str]) -> Iterator[str]:
+    for key in nodes:
+        yield key + notes.get(key, "")
+        for edge in edges:
+            if edge.source == key:
+                label = "" if edge.data is None else f"  ({edge.data})"
+                yield f"  {'-.->' if edge.conditional else '-->'} {edge.target}{label}"
 
 
 def _quoted(text: str) -> str:

@@ -234,6 +234,18 @@ def test_characters() -> None:
     assert graph.draw_ascii(unicode=False).isascii()
 
 
+def test_a_graph_too_tangled_for_characters_is_listed() -> None:
+    pytest.importorskip("termaid")
+    names = [f"n{number}" for number in range(20)]
+    built = chain(*names)
+    for number in range(18):
+        built.add_edge(names[number // 2], names[number + 2])
+    built.add_conditional_edges("n19", lambda state: END, {"again": "n0", "stop": END})
+    drawn = get_graph(spec_of(built)).draw_ascii()
+    assert "n0\n  --> n1\n  --> n2\n  --> n3\n" in drawn
+    assert "n19\n  -.-> n0  (again)\n  -.-> __end__  (stop)\n" in drawn
+
+
 def test_printing(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("termaid")
     get_graph(spec_of(chain("a"))).print_ascii()
