@@ -196,8 +196,9 @@ def _reduce(error: BaseException, opened: frozenset[int]) -> tuple[Any, ...]:
         "suppress": error.__suppress_context__,
         "lost": lost,
     }
-    if not _can_allocate(kind):  # compiled classes with a constructor of their own know best how to be rebuilt
-        function, arguments = error.__reduce_ex__(4)[:2]
+    if not _can_allocate(kind):  # type: ignore[arg-type]  # compiled classes with a constructor of their own know best how to be rebuilt
+        reduced: Any = error.__reduce_ex__(4)
+        function, arguments = reduced[:2]
         return (_call, (function, arguments), state, None, None, _restore)
     if _group_base(kind) is not None:
         members = list(error.exceptions)  # type: ignore[attr-defined]

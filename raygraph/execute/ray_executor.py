@@ -69,7 +69,7 @@ class RayExecutor:
         import ray
 
         self._connect()
-        check_feasible(node, options, ray.nodes())
+        check_feasible(node, options, ray.nodes())  # type: ignore[no-untyped-call]
 
     def open(self, run: RunContext, post: Post) -> RaySession:
         """Begin a session, connecting to or starting Ray first where that is needed."""

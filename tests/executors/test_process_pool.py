@@ -45,7 +45,13 @@ def script(code: str, *, stdin: bool = False, timeout: float = 60) -> subprocess
     command = [sys.executable] if stdin else [sys.executable, "-c", code]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        command, input=code if stdin else None, capture_output=True, text=True, timeout=timeout, env=environ, check=False
+        command,
+        input=code if stdin else None,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environ,
+        check=False,
     )
 
 

@@ -14,7 +14,18 @@ from typing import Annotated, Any
 import pytest
 from typing_extensions import TypedDict
 
-from raygraph import END, START, Command, Runtime, Send, StateGraph, get_config, get_runtime, get_stream_writer, per_worker
+from raygraph import (
+    END,
+    START,
+    Command,
+    Runtime,
+    Send,
+    StateGraph,
+    get_config,
+    get_runtime,
+    get_stream_writer,
+    per_worker,
+)
 from raygraph.channels import UntrackedValue
 from raygraph.errors import ConfigError, InfeasibleError, NodeCrashed, ShippingError
 
@@ -82,7 +93,9 @@ def test_update_and_custom_streams(executor: str) -> None:
     run = fan(5, talks).compile(executor=executor).stream({}, stream_mode=["updates", "custom"])
     parts = list(run)
     for i in range(5):
-        own = [p for p in parts if p in (("custom", {"begin": i}), ("custom", {"end": i}), ("updates", {"w": {"xs": [i]}}))]
+        own = [
+            p for p in parts if p in (("custom", {"begin": i}), ("custom", {"end": i}), ("updates", {"w": {"xs": [i]}}))
+        ]
         assert own == [("custom", {"begin": i}), ("custom", {"end": i}), ("updates", {"w": {"xs": [i]}})]
     assert len(parts) == 15
     assert run.report.tasks == 6
@@ -112,7 +125,7 @@ def test_config_runtime_and_context_reach_the_node(executor: str) -> None:
     found = app.invoke({}, {**config, "executor": executor}, context={"user": "u"})["xs"]
     assert found == app.invoke({}, {**config, "executor": "inline"}, context=Context("u"))["xs"]
     assert found[:3] == [5, "u", "a"]
-    with pytest.raises(ConfigError, match="context has key 'usr'.*Did you mean 'user'"):
+    with pytest.raises(ConfigError, match=r"context has key 'usr'.*Did you mean 'user'"):
         app.invoke({}, context={"usr": 1})
 
 
@@ -279,7 +292,7 @@ class TestErrors:
         assert time.monotonic() - started < 15
 
     def test_sys_exit_is_a_crash(self, executor: str) -> None:
-        with pytest.raises(NodeCrashed, match="'a' called sys.exit") as caught:
+        with pytest.raises(NodeCrashed, match=r"'a' called sys.exit") as caught:
             one(lambda state: exit(3)).compile(executor=executor).invoke({})
         assert caught.value.exit_code == 3
 
@@ -309,7 +322,7 @@ class TestErrors:
     def test_more_cpus_than_there_are(self, executor: str) -> None:
         app = one(tag("x"), num_cpus=100_000).compile(executor=executor)
         if executor in REMOTE:
-            with pytest.raises(InfeasibleError, match="'a'.*100000") as caught:
+            with pytest.raises(InfeasibleError, match=r"'a'.*100000") as caught:
                 app.invoke({})
             assert caught.value.node == "a"
         else:
@@ -336,7 +349,7 @@ def test_an_untracked_value_passes_by_reference_in_the_driver_only(executor: str
     built.add_edge(START, "a")
     app = built.compile(executor=executor)
     if executor in REMOTE:
-        with pytest.raises(ShippingError, match="client.*lock"):
+        with pytest.raises(ShippingError, match=r"client.*lock"):
             app.invoke({"client": lock})
     else:
         assert app.invoke({"client": lock})["same"] is True

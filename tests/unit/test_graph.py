@@ -90,7 +90,7 @@ class TestNodes:
             (("", node), "non-empty string"),
             (("a", None), "has no function"),
             (("a", 3), "must be a function"),
-            (("a", lambda: {}), "takes no argument"),
+            (("a", lambda: {"v": 1}), "takes no argument"),
         ],
     )
     def test_refused(self, args: Any, words: str) -> None:
@@ -210,7 +210,7 @@ class TestGraphChecks:
             app.get_state({})
         with pytest.raises(NotSupportedError, match="stream_mode 'messages'"):
             app.stream({}, stream_mode="messages")
-        with pytest.raises(ConfigError, match="no stream_mode 'value'. Did you mean 'values'"):
+        with pytest.raises(ConfigError, match=r"no stream_mode 'value'. Did you mean 'values'"):
             app.stream({}, stream_mode="value")
 
     def test_a_compiled_graph_can_be_pickled(self) -> None:
@@ -290,7 +290,7 @@ class TestDefaults:
 
 class TestReturns:
     def test_typo_names_node_and_key(self) -> None:
-        with pytest.raises(InvalidUpdateError, match="'a' writes key 'xz'.*Did you mean 'xs'") as caught:
+        with pytest.raises(InvalidUpdateError, match=r"'a' writes key 'xz'.*Did you mean 'xs'") as caught:
             run(one(lambda s: {"xz": [1]}), {})
         assert (caught.value.node, caught.value.key, caught.value.step) == ("a", "xz", 1)
 

@@ -94,7 +94,7 @@ def test_the_same_graph_gives_the_same_tasks_and_seeds() -> None:
 def test_recursion_limit_allows_exactly_that_many_steps() -> None:
     chain = graph((START, "a"), ("a", "b"), ("b", "c"))
     assert Hand(chain, recursion_limit=3).begin({}).to_the_end() == {"xs": ["a", "b", "c"]}
-    with pytest.raises(GraphRecursionError, match="Recursion limit of 2 reached.*'c' is still due") as caught:
+    with pytest.raises(GraphRecursionError, match=r"Recursion limit of 2 reached.*'c' is still due") as caught:
         Hand(chain, recursion_limit=2).begin({}).to_the_end()
     assert caught.value.state == {"xs": ["a", "b"]}
     assert caught.value.pending == ("c",)
@@ -275,7 +275,7 @@ class TestOverwrite:
 
     def test_sanitize_names_both_nodes(self) -> None:
         built = graph((START, "a"), (START, "b"), b=lambda s: {"xs": Overwrite(["B"])})
-        with pytest.raises(InvalidUpdateError, match="'b' overwrites.*'a' updates"):
+        with pytest.raises(InvalidUpdateError, match=r"'b' overwrites.*'a' updates"):
             Hand(built, sanitize=True).begin({}).to_the_end()
 
     def test_unwraps_on_a_plain_key(self) -> None:
