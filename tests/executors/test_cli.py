@@ -398,7 +398,7 @@ class Rude:
         ({1: "a", None: "b", (1, 2): "c"}, {"1": "a", "null": "b", "[1, 2]": "c"}),
         ({1: "a", "1": "b"}, [[1, "a"], ["1", "b"]]),
         (Opaque(), "Opaque()"),
-        (Opaque, "<class 'tests.unit.test_cli.Opaque'>"),
+        (Opaque, "<class 'tests.executors.test_cli.Opaque'>"),
     ],
 )
 def test_values_that_json_has_no_word_for(value: Any, expected: Any) -> None:
