@@ -25,6 +25,8 @@ from raygraph.stream.sink import AsyncStreamRun, StreamRun
 
 if TYPE_CHECKING:
     from raygraph.build.graph import StateGraph
+    from raygraph.inspect.doctor import Finding
+    from raygraph.inspect.drawing import Graph
 
 #: Config entries that are bound to the driver and never sent to workers.
 _DRIVER_ONLY: Final = frozenset({"callbacks", "executor"})
@@ -32,7 +34,7 @@ _DRIVER_ONLY: Final = frozenset({"callbacks", "executor"})
 _LATER: Final = frozenset(
     {
         "get_state", "aget_state", "get_state_history", "aget_state_history", "update_state", "aupdate_state",
-        "bulk_update_state", "abulk_update_state", "get_subgraphs", "aget_subgraphs", "get_graph", "aget_graph",
+        "bulk_update_state", "abulk_update_state", "get_subgraphs", "aget_subgraphs",
         "stream_events", "astream_events", "batch", "abatch", "with_config", "clear_cache", "aclear_cache",
     }
 )  # fmt: skip
@@ -142,6 +144,37 @@ class CompiledStateGraph:
         """`stream` for an event loop."""
         drive = self._drive(config, context, frozenset(read_modes(stream_mode)), options, subgraphs)
         return AsyncStreamRun(drive, input, shaper(stream_mode, subgraphs))
+
+    # -- looking at the graph ------------------------------------------------------------------------------------------
+
+    def get_graph(self, config: Mapping[str, Any] | None = None, *, xray: int | bool = False) -> Graph:
+        """The graph as a drawing: `.draw_mermaid()`, `.draw_ascii()`, `.draw_png()`, `.draw_svg()`.
+
+        Args:
+            config: Not used; LangGraph's argument.
+            xray: Show what is inside subgraphs; a number limits the depth.
+        """
+        from raygraph.inspect.drawing import get_graph
+
+        return get_graph(self.spec, xray=xray)
+
+    def check(self) -> list[Finding]:
+        """What looks wrong about the graph, such as a join that will run twice; each finding says what to do."""
+        from raygraph.inspect.doctor import check
+
+        return check(self.spec)
+
+    def explain(self) -> str:
+        """The plan of super-steps, as text: what may run when, what it waits for, and where it runs."""
+        from raygraph.inspect.explain import explain
+
+        return explain(self.spec)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """How a notebook shows the graph."""
+        from raygraph.inspect.drawing import notebook_bundle
+
+        return notebook_bundle(self.spec)
 
     # -- preparing a run -----------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ class NodeDef:
         reads: Limits the keys it is sent; None for all of its schema.
         delta: For a subgraph: merge what it contributed instead of its whole output.
         metadata: The user's.
-        policies: How often it is tried and how long it may take.
+        policies: How often it is tried.
     """
 
     fn: Any

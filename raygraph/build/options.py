@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from raygraph.errors import ConfigError, NotSupportedError, did_you_mean, short
-from raygraph.state.policies import Policies, read_retry, read_timeout
+from raygraph.state.policies import Policies, read_retry
 from raygraph.state.records import NodeOptions
 
 _KNOWN: Final = tuple(option.name for option in fields(NodeOptions))
@@ -17,11 +17,12 @@ _KNOWN: Final = tuple(option.name for option in fields(NodeOptions))
 _LATER: Final[dict[str, tuple[Any, ...]]] = {
     "cache_policy": (None,),
     "error_handler": (None,),
+    "timeout": (None,),
     "trace_policy": (None,),
     "batch": (None, "auto"),
 }
 #: Arguments that become the node's policies.
-_POLICIES: Final = ("retry_policy", "retry_crashes", "timeout")
+_POLICIES: Final = ("retry_policy", "retry_crashes")
 
 
 def node_options(node: str, given: Mapping[str, Any]) -> NodeOptions:
@@ -86,7 +87,6 @@ def node_policies(node: str, given: Mapping[str, Any]) -> Policies:
     return Policies(
         retry=read_retry(given.get("retry_policy"), where),
         retry_crashes=crashes,
-        timeout=read_timeout(given.get("timeout"), where),
     )
 
 

@@ -109,7 +109,7 @@ class NodeSpec:
         delta: The subgraph's contribution is merged, not its whole output.
         metadata: The user's, for drawing and streams.
         destinations: Nodes it may go to with a `Command`, declared for drawing and for deferred nodes.
-        policies: How often it is tried and how long it may take.
+        policies: How often it is tried.
     """
 
     name: str

@@ -30,17 +30,13 @@ def placement(node: NodeSpec) -> dict[str, str]:
 
 
 def endurance(node: NodeSpec) -> list[str]:
-    """How often a node is tried and how long it may take, as phrases; empty where nothing was said."""
+    """How often a node is tried, as phrases; empty where nothing was said."""
     policies = node.policies
     said: list[str] = []
     if policies.retry:
         said.append(f"tried up to {max(policy.max_attempts for policy in policies.retry)} times")
     if policies.retry_crashes:
         said.append(f"retried after up to {policies.retry_crashes} crashes")
-    if policies.timeout is not None and policies.timeout.run_seconds is not None:
-        said.append(f"stopped after {policies.timeout.run_seconds:g} s")
-    if policies.timeout is not None and policies.timeout.idle_seconds is not None:
-        said.append(f"stopped after {policies.timeout.idle_seconds:g} s without a sign of life")
     return said
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from raygraph.build.items import explicit_items, update_items
 from raygraph.build.specs import Program
-from raygraph.errors import InvalidUpdateError, ParentCommand, RoutingError, did_you_mean, short
+from raygraph.errors import InvalidUpdateError, NotSupportedError, ParentCommand, RoutingError, did_you_mean, short
 from raygraph.state.constants import END, ROOT, START, TASKS, branch_channel
 from raygraph.state.records import Write
 from raygraph.state.types import Command, Send
@@ -107,6 +107,12 @@ def send_writes(program: Program, send: Send, by: str = "Send") -> list[Write]:
         InvalidUpdateError: It is addressed to END.
         RoutingError: Its node does not exist (strict).
     """
+    if send.timeout is not None:
+        raise NotSupportedError(
+            f"{_who(program)} made a Send to {send.node!r} with timeout={short(send.timeout)}, which this version of "
+            f"raygraph does not carry out; leave it out.",
+            node=program.node,
+        )
     if send.node == END:
         raise InvalidUpdateError(
             f"{_who(program)} sent a Send to END. A Send starts a node; to end a branch return END itself.",

@@ -1,12 +1,11 @@
-"""What a node may be given beside its function: how often to try it, how long it may take, whether to remember it."""
+"""What a node may be given beside its function: how often it is tried."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from raygraph.errors import ConfigError, short
 
@@ -63,55 +62,6 @@ class RetryPolicy(NamedTuple):
     retry_on: type[Exception] | Sequence[type[Exception]] | Callable[[Exception], bool] = default_retry_on
 
 
-K = TypeVar("K", bound=Callable[..., Any])
-
-
-def default_cache_key(*args: Any, **kwargs: Any) -> bytes:
-    """The key of a node's input: its pickle."""
-    from raygraph.state.snapshot import dumps
-
-    data, buffers = dumps((args, kwargs))
-    return b"".join([data, *buffers])
-
-
-@dataclass(frozen=True, kw_only=True)
-class CachePolicy(Generic[K]):
-    """Remember a node's writes for equal inputs. Names are LangGraph's.
-
-    Attributes:
-        key_func: Makes the key (str or bytes) from the node's input; default its pickle.
-        ttl: Seconds an entry is good for; None for ever.
-    """
-
-    key_func: K = default_cache_key  # type: ignore[assignment]  # the default for every K
-    ttl: int | None = None
-
-
-@dataclass(frozen=True)
-class TimeoutPolicy:
-    """How long a node may take. Names are LangGraph's; raygraph stops synchronous nodes too.
-
-    Attributes:
-        run_timeout: Seconds (or a timedelta) from the start of an attempt to its end.
-        idle_timeout: Seconds without a sign of life: a stream write or `runtime.heartbeat()`.
-        refresh_on: "auto" for both signs, "heartbeat" for heartbeats only.
-    """
-
-    run_timeout: float | timedelta | None = None
-    idle_timeout: float | timedelta | None = None
-    refresh_on: Literal["auto", "heartbeat"] = "auto"
-
-    @property
-    def run_seconds(self) -> float | None:
-        """`run_timeout` in seconds."""
-        return _seconds(self.run_timeout)
-
-    @property
-    def idle_seconds(self) -> float | None:
-        """`idle_timeout` in seconds."""
-        return _seconds(self.idle_timeout)
-
-
 @dataclass(frozen=True, slots=True)
 class Policies:
     """A node's policies, read.
@@ -119,43 +69,10 @@ class Policies:
     Attributes:
         retry: The first that matches an error decides.
         retry_crashes: How many deaths of its process the node puts up with.
-        timeout: How long an attempt may take.
     """
 
     retry: tuple[RetryPolicy, ...] = ()
     retry_crashes: int = 0
-    timeout: TimeoutPolicy | None = None
-
-
-def _seconds(value: float | timedelta | None) -> float | None:
-    return value.total_seconds() if isinstance(value, timedelta) else value
-
-
-def read_timeout(value: Any, where: str) -> TimeoutPolicy | None:
-    """A timeout as users write it: seconds, a timedelta, a `TimeoutPolicy`, or None.
-
-    Args:
-        value: What was given.
-        where: For messages, such as "Node 'a'".
-
-    Raises:
-        ConfigError: Not a duration above 0.
-    """
-    if value is None:
-        return None
-    policy = value if isinstance(value, TimeoutPolicy) else TimeoutPolicy(run_timeout=value)
-    for name in ("run_timeout", "idle_timeout"):
-        given = getattr(policy, name)
-        seconds = given.total_seconds() if isinstance(given, timedelta) else given
-        if seconds is None:
-            continue
-        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds > 0:
-            raise ConfigError(
-                f"{where}: {name} must be a number of seconds or a timedelta above 0; got {short(given)}. "
-                f"Zero would stop every attempt as it starts; leave it out for no limit.",
-                key=name,
-            )
-    return policy
 
 
 def read_retry(value: Any, where: str) -> tuple[RetryPolicy, ...]:

@@ -115,7 +115,7 @@ class TestNodes:
             ({"resources": {"gadget": "x"}}, ConfigError, "resources.'gadget'."),
             ({"cache_policy": object()}, NotSupportedError, "cache_policy= is not supported"),
             ({"retry_policy": object()}, ConfigError, "must be a RetryPolicy"),
-            ({"timeout": 0}, ConfigError, "run_timeout must be a number of seconds or a timedelta above 0; got 0"),
+            ({"timeout": 3}, NotSupportedError, "timeout= is not supported"),
         ],
     )
     def test_options(self, options: Any, error: type[Exception], words: str) -> None:
@@ -363,3 +363,16 @@ class TestConfig:
         monkeypatch.setenv("RAYGRAPH_STRICT", "maybe")
         with pytest.raises(ConfigError, match="RAYGRAPH_STRICT must be 0 or 1; got 'maybe'"):
             one().compile()
+
+
+def test_a_graph_can_be_looked_at() -> None:
+    built = StateGraph(State)
+    for name in ("a", "b", "b2", "j"):
+        built.add_node(name, says(name))
+    for start, end in ((START, "a"), (START, "b"), ("b", "b2"), ("a", "j"), ("b2", "j")):
+        built.add_edge(start, end)
+    app = built.compile(executor="inline")
+    assert "b2" in app.get_graph().draw_mermaid()
+    assert any("'j'" in finding.message and "defer" in finding.message for finding in app.check())
+    assert "Step 1" in app.explain()
+    assert app._repr_mimebundle_()

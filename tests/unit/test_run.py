@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import pytest
 from typing_extensions import TypedDict
 
-from raygraph import END, START, Command, Overwrite, Send, StateGraph
-from raygraph.errors import EmptyInputError, GraphRecursionError, InvalidUpdateError, RoutingError
-from raygraph.run import Fail, Finish, Mutated
+from raygraph import END, START, Command, Overwrite, RetryPolicy, Send, StateGraph
+from raygraph.errors import EmptyInputError, GraphRecursionError, InvalidUpdateError, NodeCrashed, RoutingError
+from raygraph.run import Fail, Finish, Mutated, Submit
 from raygraph.state.records import Outcome
 from tests.unit.engine import Hand, says
 
@@ -299,3 +299,41 @@ def test_streams() -> None:
     hand.to_the_end()
     assert hand.emitted("values") == [{"xs": ["in"]}, {"xs": ["in", "a"]}]
     assert hand.emitted("updates") == [{"a": {"xs": ["a"]}}, {"b": None}]
+
+
+class TestRetries:
+    """Whether there is another attempt is decided here; when it begins is the driver's business."""
+
+    def attempts(self, error: Exception, **options: Any) -> list[tuple[int, float]]:
+        def fails(state: Any) -> None:
+            raise error
+
+        built = StateGraph(State)
+        built.add_node("a", fails, **options)
+        built.add_edge(START, "a")
+        hand = Hand(built).begin({})
+        with pytest.raises(type(error)):
+            hand.to_the_end()
+        return [(i.call.task.attempt, i.delay) for i in hand.log if isinstance(i, Submit) and i.node.name == "a"]
+
+    def test_backoff_up_to_the_last_attempt(self) -> None:
+        policy = RetryPolicy(initial_interval=1, backoff_factor=10, max_interval=20, max_attempts=4, jitter=False)
+        assert self.attempts(ConnectionError(), retry_policy=policy) == [(1, 0), (2, 1), (3, 10), (4, 20)]
+
+    def test_jitter_is_the_same_every_time(self) -> None:
+        policy = RetryPolicy(max_attempts=3)
+        first = self.attempts(ConnectionError(), retry_policy=policy)
+        assert first == self.attempts(ConnectionError(), retry_policy=policy)
+        assert 0.5 < first[1][1] < 1.5
+
+    def test_a_programs_own_fault_is_not_retried(self) -> None:
+        assert self.attempts(ValueError(), retry_policy=RetryPolicy()) == [(1, 0)]
+        once_more = RetryPolicy(retry_on=ValueError, max_attempts=2, jitter=False)
+        assert self.attempts(ValueError(), retry_policy=[RetryPolicy(retry_on=KeyError), once_more]) == [
+            (1, 0),
+            (2, 0.5),
+        ]
+
+    def test_crashes_are_counted_apart(self) -> None:
+        assert self.attempts(NodeCrashed("gone"), retry_policy=RetryPolicy(retry_on=Exception)) == [(1, 0)]
+        assert self.attempts(NodeCrashed("gone"), retry_crashes=2) == [(1, 0), (2, 0), (3, 0)]
