@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from raygraph.app import CompiledStateGraph
     from raygraph.build.graph import StateGraph
     from raygraph.execute.resources import per_worker
+    from raygraph.messages import REMOVE_ALL_MESSAGES, MessagesState, RemoveMessage, add_messages
     from raygraph.runtime import Runtime, get_config, get_runtime, get_store, get_stream_writer
     from raygraph.state.constants import END, START
     from raygraph.state.policies import RetryPolicy
@@ -21,14 +22,18 @@ __version__ = "0.1.0"
 
 _HOME: Final = {
     "END": "raygraph.state.constants",
+    "REMOVE_ALL_MESSAGES": "raygraph.messages",
     "START": "raygraph.state.constants",
     "Command": "raygraph.state.types",
     "CompiledStateGraph": "raygraph.app",
+    "MessagesState": "raygraph.messages",
     "Overwrite": "raygraph.state.types",
+    "RemoveMessage": "raygraph.messages",
     "RetryPolicy": "raygraph.state.policies",
     "Runtime": "raygraph.runtime",
     "Send": "raygraph.state.types",
     "StateGraph": "raygraph.build.graph",
+    "add_messages": "raygraph.messages",
     "get_config": "raygraph.runtime",
     "get_runtime": "raygraph.runtime",
     "get_store": "raygraph.runtime",
@@ -38,14 +43,18 @@ _HOME: Final = {
 
 __all__ = [
     "END",
+    "REMOVE_ALL_MESSAGES",
     "START",
     "Command",
     "CompiledStateGraph",
+    "MessagesState",
     "Overwrite",
+    "RemoveMessage",
     "RetryPolicy",
     "Runtime",
     "Send",
     "StateGraph",
+    "add_messages",
     "get_config",
     "get_runtime",
     "get_store",

@@ -10,7 +10,7 @@ from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
-from raygraph.state.records import TaskPath
+from raygraph.state.records import TaskPath, Write
 
 ContextT = TypeVar("ContextT", default=None)
 StreamWriter = Callable[[Any], None]
@@ -54,10 +54,17 @@ class Runtime(Generic[ContextT]):
 
 @dataclass(frozen=True)
 class Scope:
-    """What the context variables of a running task hold."""
+    """What the context variables of a running task hold.
+
+    Attributes:
+        config: The run's config.
+        runtime: What the node may ask for.
+        pushed: What the node wrote while it ran; these writes come before those it returns.
+    """
 
     config: Mapping[str, Any] = field(default_factory=dict)
     runtime: Runtime[Any] = field(default_factory=Runtime)
+    pushed: list[Write] = field(default_factory=list)
 
 
 _SCOPE: ContextVar[Scope | None] = ContextVar("raygraph_scope", default=None)
@@ -83,6 +90,17 @@ def _current(asker: str) -> Scope:
     if scope is None:
         raise RuntimeError(f"{asker}() was called outside of a node. It works only while a node of a graph runs.")
     return scope
+
+
+def push_write(key: str | None, value: Any) -> None:
+    """Write to a state key before what the running node returns; with None as key only check that one runs.
+
+    Raises:
+        RuntimeError: Called outside of a node.
+    """
+    pushed = _current("push_message").pushed
+    if key:
+        pushed.append((key, value))
 
 
 def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[ContextT]:

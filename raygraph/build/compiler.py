@@ -22,6 +22,7 @@ from raygraph.state.channels import (
     UntrackedValue,
 )
 from raygraph.state.constants import END, START, TASKS, branch_channel, join_channel
+from raygraph.state.message_ids import names_messages
 from raygraph.state.records import NodeOptions, Write
 from raygraph.state.types import Send
 
@@ -46,6 +47,7 @@ class Compiler:
         self.state = {key: channel.copy() for key, channel in graph.channels.items()}
         self.managed = dict(graph.managed)
         self.untracked = frozenset(k for k, c in self.state.items() if isinstance(c, UntrackedValue))
+        self.messages = frozenset(k for k, c in self.state.items() if names_messages(c))
         self.targets = frozenset(graph.nodes)
 
     def compile(self) -> GraphSpec:
@@ -139,6 +141,7 @@ class Compiler:
             channels=routed,
             targets=self.targets,
             by_reference=self.untracked,
+            messages=self.messages,
             strict=self.strict,
             dropped=frozenset(self.state) - keys,
         )

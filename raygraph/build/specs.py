@@ -69,6 +69,7 @@ class Program:
         channels: Empty channels of the keys that the branches read, to see the node's own writes applied.
         targets: Names of the graph's nodes, to recognise a wrong goto.
         by_reference: Keys of `UntrackedValue` channels, whose values may pass by reference within the driver.
+        messages: Keys whose messages get their ids where they are written (`state/message_ids.py`).
         strict: Unknown keys and targets are errors.
         dropped: For START: state keys outside the input schema.
     """
@@ -83,6 +84,7 @@ class Program:
     channels: Mapping[str, BaseChannel[Any, Any, Any]] = field(default_factory=dict)
     targets: frozenset[str] = frozenset()
     by_reference: frozenset[str] = frozenset()
+    messages: frozenset[str] = frozenset()
     strict: bool = True
     dropped: frozenset[str] = frozenset()
 

@@ -31,6 +31,7 @@ from raygraph.reduce.routing import branch_input, route
 from raygraph.reduce.updates import writes_of
 from raygraph.runtime import Runtime, Scope, entered
 from raygraph.state.constants import ROOT, START
+from raygraph.state.message_ids import MessageIds, ids_for_writes, ids_from
 from raygraph.state.records import Call, Outcome, RunContext, Task, Write
 from raygraph.state.snapshot import Packed, dumps, pack, unpack
 from raygraph.state.types import Send
@@ -59,8 +60,8 @@ def run_call(call: Call, run: RunContext, post_custom: Callable[[Any], None] | N
     mutated: tuple[str, ...] = ()
     error: BaseException | None = None
     try:
-        with entered(_scope(call.task, run, writer)) as scope:
-            writes, mutated = _run(call, run, scope, in_driver)
+        with entered(_scope(call.task, run, writer)) as scope, ids_from(call.task.id) as ids:
+            writes, mutated = _run(call, run, scope, ids, in_driver)
     except BaseException as caught:
         error = _as_node_error(caught, call.task)
     return Outcome(
@@ -142,11 +143,15 @@ def _scope(task: Task, run: RunContext, writer: _CountingWriter | None) -> Scope
     return Scope({**run.config, "metadata": metadata}, runtime)
 
 
-def _run(call: Call, run: RunContext, scope: Scope, in_driver: bool) -> tuple[tuple[Write, ...], tuple[str, ...]]:
+def _run(
+    call: Call, run: RunContext, scope: Scope, ids: MessageIds, in_driver: bool
+) -> tuple[tuple[Write, ...], tuple[str, ...]]:
     program = call.program
     given, snapshot = _input(call)
     returned = given if program.fn is None else _callee(program.fn)(given, scope)
-    writes = writes_of(program, returned)
+    writes = writes_of(program, returned, scope.pushed)
+    if program.messages:
+        writes = ids_for_writes(writes, program.messages, ids)
     mutated = _mutated(call, given, snapshot, writes, everything=run.sanitize) if snapshot else ()
     if mutated and run.sanitize:
         raise SnapshotMutationError(mutation_text(program.node, mutated), node=program.node, key=mutated[0])

@@ -20,6 +20,7 @@ from raygraph.errors import InvalidUpdateError, add_note, short
 from raygraph.reduce.order import order_key
 from raygraph.state.board import AnyChannel, Board
 from raygraph.state.constants import START
+from raygraph.state.message_ids import ids_from
 from raygraph.state.records import Task, Write
 from raygraph.state.snapshot import Packed, unpack
 from raygraph.state.types import unwrap_overwrite
@@ -54,7 +55,9 @@ def fold(
         for name, values in arrivals.items():
             _check_overwrite(name, values)
     consumed = _consumed(board, done)
-    updated = {name: _updated(board, name, values, consumed.get(name)) for name, values in arrivals.items()}
+    # A reducer of messages that the worker gave no id to takes it from the step's first task.
+    with ids_from(f"{done[0][0].id}|fold" if done else "fold"):
+        updated = {name: _updated(board, name, values, consumed.get(name)) for name, values in arrivals.items()}
     # Nothing above touched the board; nothing below can fail for what a user wrote.
     for task, _ in done:
         board.mark_seen(task.node, task.triggers)

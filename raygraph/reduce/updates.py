@@ -18,23 +18,23 @@ from raygraph.state.records import Write
 from raygraph.state.types import Command, Send
 
 
-def writes_of(program: Program, returned: Any) -> list[Write]:
+def writes_of(program: Program, returned: Any, pushed: Sequence[Write] = ()) -> list[Write]:
     """The writes a node's return value stands for, in the order it gave them.
 
     Args:
         program: The node's program: which keys and targets exist.
         returned: The return value, or for START the run's input.
+        pushed: What the node wrote while it ran; it comes first.
 
     Raises:
         InvalidUpdateError: Not an update, or (strict) a key the state does not have.
         RoutingError: A goto or `Send` to a node that does not exist (strict).
         ParentCommand: The node addresses the graph around this one.
     """
-    if returned is None:
-        return []
+    writes = _known(program, pushed)
     if isinstance(returned, (list, tuple)) and any(isinstance(item, Command) for item in returned):
-        return [write for item in returned for write in _one(program, item)]
-    return _one(program, returned)
+        return writes + [write for item in returned for write in _one(program, item)]
+    return writes + _one(program, returned)
 
 
 def _one(program: Program, item: Any) -> list[Write]:
