@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.parity.graphs import as_case, draw
-from tests.parity.harness import Case, canon, observe, raygraph
+from tests.parity.harness import Case, canon, check_expected, observe, raygraph
 from tests.parity.test_handwritten import CASES
 
 HANDWRITTEN = (
@@ -43,6 +43,10 @@ GRAPHS = {**{name: CASES[name] for name in HANDWRITTEN}, **{f"random{seed}": ran
 
 def outcome(case: Case, executor: str) -> bytes:
     seen = observe(case, raygraph(executor))
+    if case.name in HANDWRITTEN:
+        check_expected(case, seen, executor)
+    else:
+        assert seen.failure is None or seen.failure.kind == "InvalidUpdateError", seen.failure.text
     failure = seen.failure and (seen.failure.kind, seen.failure.text)
     updates = seen.updates if failure is None else None
     return pickle.dumps((canon(seen.final), failure, seen.values, updates))
