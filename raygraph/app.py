@@ -158,6 +158,10 @@ class CompiledStateGraph:
 
         return get_graph(self.spec, xray=xray)
 
+    async def aget_graph(self, config: Mapping[str, Any] | None = None, *, xray: int | bool = False) -> Graph:
+        """`get_graph` for an event loop."""
+        return self.get_graph(config, xray=xray)
+
     def check(self) -> list[Finding]:
         """What looks wrong about the graph, such as a join that will run twice; each finding says what to do."""
         from raygraph.inspect.doctor import check

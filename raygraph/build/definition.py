@@ -26,7 +26,7 @@ class NodeDef:
     Attributes:
         fn: The function, or a compiled graph.
         input_schema: What its input is made from; None for the state.
-        defer: It waits for every pending node that can still reach it.
+        defer: It waits until nothing else is due, nor any pending `Send` or deferred node can reach it.
         destinations: Nodes it may go to with a `Command`.
         options: Where it runs.
         reads: Limits the keys it is sent; None for all of its schema.

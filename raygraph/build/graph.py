@@ -130,7 +130,7 @@ class StateGraph:
         Args:
             node: Its name, or the function itself, whose name is then taken.
             action: The function (or callable object, coroutine function, compiled graph).
-            defer: Run it only when every pending node that can still reach it has run.
+            defer: Run it only when nothing else is due, nor any pending `Send` or deferred node can reach it.
             metadata: Kept with the node, for drawing.
             input_schema: Make its input from this class instead of the state; new keys become private state.
             destinations: Nodes it may go to with a `Command`, where a return hint doesn't say so.

@@ -105,7 +105,7 @@ class NodeSpec:
         name: Unique in the graph; may not contain `|` or `:`.
         program: What runs.
         triggers: The channels whose change makes it due.
-        defer: It waits for every pending node that can still reach it.
+        defer: It waits until nothing else is due, nor any pending `Send` or deferred node can reach it.
         options: Where it runs.
         subgraph: A compiled graph to drive instead of calling `program.fn`.
         delta: The subgraph's contribution is merged, not its whole output.

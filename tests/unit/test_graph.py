@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import operator
 import pickle
@@ -376,3 +377,4 @@ def test_a_graph_can_be_looked_at() -> None:
     assert any("'j'" in finding.message and "defer" in finding.message for finding in app.check())
     assert "Step 1" in app.explain()
     assert app._repr_mimebundle_()
+    assert asyncio.run(app.aget_graph()).draw_mermaid() == app.get_graph().draw_mermaid()
