@@ -24,7 +24,7 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 def translate(error: BaseException, task: Task) -> RaygraphError:
     """Ray's error for a task whose outcome did not come, as one of ours."""
     names = {kind.__name__ for kind in type(error).__mro__}
-    text = _COLOURS.sub("", str(error)).strip()
+    text = _text(error)
     where: dict[str, Any] = {"node": task.node, "step": task.step, "task": task.id}
     who = f"Node {task.node!r} (step {task.step}, task {task.id}, attempt {task.attempt})"
     if "OutOfMemoryError" in names:
@@ -47,6 +47,13 @@ def translate(error: BaseException, task: Task) -> RaygraphError:
             f"{who} could not be run by a Ray worker. Is the same raygraph installed there? Ray says: {text}", **where
         )
     return ExecutorError(f"{who} failed in Ray: {type(error).__name__}: {text}", **where)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return _COLOURS.sub("", str(error)).strip()
+    except Exception:  # some of Ray's fail on what they were not given
+        return type(error).__name__
 
 
 def check_feasible(node: str, options: NodeOptions, machines: Sequence[Mapping[str, Any]]) -> None:

@@ -12,6 +12,7 @@ import functools
 import os
 import random
 import signal
+import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -36,6 +37,8 @@ _WINDOW: Final = 1000
 _GRACE: Final = 1.0
 #: Seconds to wait for workers that were killed; it takes Ray about 10 ms.
 _KILL_SECONDS: Final = 10.0
+#: Seconds a cluster's head may take to accept a connection: what Ray waits at its first attempt.
+_REACH_SECONDS: Final = 5.0
 #: References to shipped code kept per executor. A guess: more than the nodes of a program's graphs.
 _KEPT_CODE: Final = 512
 
@@ -181,7 +184,11 @@ class RaySession:
             ref.future().add_done_callback(functools.partial(self._on_done, call.task))
 
     def park(self, timeout: float) -> bool:
-        """Inside a Ray task, wait with Ray's own call, which lends this task's CPU to others meanwhile."""
+        """Inside a Ray task, wait with Ray's own call, which lends this task's CPU to others meanwhile.
+
+        Ray lends only what a task's main thread waits for, and never the CPUs that an actor was given for life
+        (`@ray.remote(num_cpus=1) class ...`; an actor without that holds none).
+        """
         if not self._inside_ray:
             return False
         import ray
@@ -343,6 +350,7 @@ def _init(address: str | None, init: dict[str, Any]) -> None:
     """Connect to Ray, or start it, and leave no trace of that in this process."""
     import ray
 
+    _check_reachable(address or os.environ.get("RAY_ADDRESS"))
     settings: dict[str, Any] = {"include_dashboard": False, "logging_level": "error", **init}
     with _undisturbed():
         try:
@@ -359,6 +367,20 @@ def _init(address: str | None, init: dict[str, Any]) -> None:
                 f"Ray could not be reached or started: {type(error).__name__}: {error}. executor='processes' needs no "
                 "Ray and also uses every CPU of this machine."
             ) from None
+
+
+def _check_reachable(address: str | None) -> None:
+    """Fail early: Ray itself tries for minutes to reach an address where nobody listens."""
+    host, colon, port = (address or "").rpartition(":")
+    if not colon or not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
+    except OSError as error:
+        raise ExecutorError(
+            f"No Ray answers at {address}: {error}. Check the address (argument, or RAY_ADDRESS in the environment) "
+            "and that `ray start --head` runs there."
+        ) from None
 
 
 @contextlib.contextmanager
