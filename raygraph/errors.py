@@ -230,12 +230,6 @@ class ParentCommand(GraphBubbleUp):
     args: tuple[Any, ...]
 
 
-class ReducerError(RaygraphError):
-    """A reducer raised. The node results of the step are intact; the reducer's exception is the cause."""
-
-    code = "REDUCER_FAILED"
-
-
 class RoutingError(RaygraphError, ValueError):
     """A router, a `Command` or a `Send` named a node that is not there, or nothing at all."""
 

@@ -47,6 +47,8 @@ from raygraph.state.records import Call, Outcome, Task, TaskPath, Write
 from raygraph.state.snapshot import Packed, pack, unpack
 from raygraph.state.types import Command, Overwrite, Send, unwrap_overwrite
 
+#: What was packed for the present step, by the keys that were read.
+_Snapshots = dict[tuple[str, ...], dict[str, Packed]]
 #: Kinds of channel for which every single write counts.
 _MERGING: Final = (BinaryOperatorAggregate, DeltaChannel, Topic)
 
@@ -230,8 +232,7 @@ class Run:
         task = self._task(START, (PULL, START), ())
         self._pending = {task.id: _Pending(task, node)}
         self._left = 1
-        inputs = self.board.snapshot(node.program.reads) if node.program.branches else {}
-        yield self._submit(Call(task, node.program, inputs, Packed(given), self._managed(node)))
+        yield self._submit(task, node, {}, Packed(given))
 
     def _on_subgraph_done(self, event: SubgraphDone) -> Iterator[Instruction]:
         pending = self._pending.get(event.task_id)
@@ -241,8 +242,7 @@ class Run:
         returned = event.returned
         if isinstance(returned, dict) and ROOT not in program.keys:
             returned = {key: value for key, value in returned.items() if key in program.keys}
-        inputs = self.board.snapshot(program.reads) if program.branches else {}
-        yield self._submit(Call(pending.task, program, inputs, Packed(returned), self._managed(pending.node)))
+        yield self._submit(pending.task, pending.node, {}, Packed(returned))
 
     def _on_outcome(self, outcome: Outcome) -> Iterator[Instruction]:
         pending = self._pending.get(outcome.task_id)
@@ -315,7 +315,7 @@ class Run:
             yield from self._fail_run(self._recursion_error(due, sends))
             return
         self.step += 1
-        snapshots: dict[tuple[str, ...], dict[str, Packed]] = {}
+        snapshots: _Snapshots = {}
         instructions = [self._push(index, send, snapshots) for index, send in enumerate(sends)]
         instructions += [self._pull(name, snapshots) for name in due]
         self._left = len(instructions)
@@ -338,25 +338,24 @@ class Run:
             )
         )
 
-    def _pull(self, name: str, snapshots: dict[tuple[str, ...], dict[str, Packed]]) -> Instruction:
+    def _pull(self, name: str, snapshots: _Snapshots) -> Instruction:
         node = self.spec.nodes[name]
         task = self._task(name, (PULL, name), node.triggers)
         self._pending[task.id] = _Pending(task, node)
-        inputs = self._snapshot(node, snapshots)
         if node.subgraph is not None:
+            inputs = self._snapshot(node, snapshots)
             state = {key: unpack(inputs[key]) for key in node.program.input.keys if key in inputs}
             return self._spawn(task, node, state.get(ROOT) if ROOT in state else state)
-        return self._submit(Call(task, node.program, inputs, None, self._managed(node)))
+        return self._submit(task, node, snapshots)
 
-    def _push(self, index: int, send: Send, snapshots: dict[tuple[str, ...], dict[str, Packed]]) -> Instruction:
+    def _push(self, index: int, send: Send, snapshots: _Snapshots) -> Instruction:
         node = self.spec.nodes[send.node]
         task = self._task(send.node, (PUSH, index), ())
         self._pending[task.id] = _Pending(task, node)
         arg = send.arg if isinstance(send.arg, Packed) else pack(send.arg)
         if node.subgraph is not None:
             return self._spawn(task, node, unpack(arg))
-        inputs = self._snapshot(node, snapshots) if node.program.branches else {}
-        return self._submit(Call(task, node.program, inputs, arg, self._managed(node)))
+        return self._submit(task, node, snapshots, arg)
 
     def _again(self, pending: _Pending, delay: float) -> Submit | Spawn:
         """The next attempt of a task, from its beginning."""
@@ -367,9 +366,12 @@ class Run:
             return replace(start, task=task, delay=delay)
         return replace(start, call=replace(start.call, task=task), delay=delay)
 
-    def _submit(self, call: Call) -> Submit:
-        pending = self._pending[call.task.id]
-        submit = Submit(call, pending.node)
+    def _submit(self, task: Task, node: NodeSpec, snapshots: _Snapshots, arg: Packed | None = None) -> Submit:
+        """The call of a task on the state, or on `arg`; then only its routers read the state."""
+        reads = arg is None or node.program.branches
+        inputs = self._snapshot(node, snapshots) if reads else {}
+        submit = Submit(Call(task, node.program, inputs, arg, self._managed(node), node.options), node)
+        pending = self._pending[task.id]
         pending.start = pending.start or submit
         return submit
 
@@ -378,7 +380,7 @@ class Run:
         self._pending[task.id].start = spawn
         return spawn
 
-    def _snapshot(self, node: NodeSpec, snapshots: dict[tuple[str, ...], dict[str, Packed]]) -> dict[str, Packed]:
+    def _snapshot(self, node: NodeSpec, snapshots: _Snapshots) -> dict[str, Packed]:
         keys = node.program.reads
         if keys not in snapshots:
             snapshots[keys] = self.board.snapshot(keys)

@@ -8,7 +8,7 @@ from raygraph.errors import ExecutorError, InfeasibleError, NotSupportedError
 from raygraph.execute.cpus import available_cpus
 from raygraph.execute.process_pool import Job, Pool, shared_pool, stop_pool
 from raygraph.execute.protocol import Post
-from raygraph.execute.shipping import Shipper, options_of
+from raygraph.execute.shipping import Shipper
 from raygraph.state.records import Call, Custom, NodeOptions, Outcome, RunContext
 
 
@@ -80,7 +80,7 @@ class ProcessSession:
         if self._pool.pid != os.getpid():
             raise ExecutorError("This process was forked in the middle of a run; the run goes on in its parent.")
         data, blobs = self._shipper.encode(call)
-        job = Job(call.task, options_of(call).num_cpus, data, blobs, self._arrived)
+        job = Job(call.task, call.options.num_cpus, data, blobs, self._arrived)
         self._jobs[call.task.id] = job
         self._pool.submit(job)
 

@@ -23,7 +23,7 @@ from raygraph.execute.cpus import available_cpus
 from raygraph.execute.protocol import Post
 from raygraph.execute.ray_errors import check_feasible, requests, translate
 from raygraph.execute.ray_remote import RelayAddress, pack_packet, remote_function, start_relay, wrap_parts
-from raygraph.execute.shipping import Blob, Shipper, decode_custom, decode_outcome, options_of
+from raygraph.execute.shipping import Blob, Shipper, decode_custom, decode_outcome
 from raygraph.state.records import Call, Custom, NodeOptions, Outcome, RunContext, Task
 
 #: Blobs up to this travel inside each call. `ray.put` always goes through shared memory (0.75 ms here), and a few
@@ -175,7 +175,7 @@ class RaySession:
         data, blobs = self._shipper.encode(call)
         inline = [(blob.key, blob.parts) for blob in blobs if blob.size <= _SMALL_BLOB]
         refs = [(blob.key, self._executor.ref(blob)) for blob in blobs if blob.size > _SMALL_BLOB]
-        function = self._executor.function(self._graph, call.task.node, options_of(call))
+        function = self._executor.function(self._graph, call.task.node, call.options)
         address: RelayAddress = self._events.address if self._events else None
         ref = function.remote(pack_packet(data, inline), refs or None, address)
         with self._lock:

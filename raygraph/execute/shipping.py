@@ -25,7 +25,7 @@ from raygraph.build.specs import Program
 from raygraph.errors import ShippingError, short
 from raygraph.execute.culprit import explain_unpicklable, find_unpicklable, picklable
 from raygraph.execute.exceptions import PackedError, unpack_error
-from raygraph.state.records import Call, NodeOptions, Outcome, RunContext, Task, Usage
+from raygraph.state.records import Call, Outcome, RunContext, Task, Usage
 from raygraph.state.snapshot import Packed, dumps, is_immutable, pack, unpack
 from raygraph.state.types import Send
 
@@ -36,7 +36,6 @@ __all__ = [
     "decode_outcome",
     "explain_unpicklable",
     "find_unpicklable",
-    "options_of",
     "program_blob",
 ]
 
@@ -108,11 +107,6 @@ def program_blob(program: Program, *, fresh: bool = False) -> Blob:
 def check_program(program: Program) -> None:
     """Raise `ShippingError` if a node's code cannot be sent to workers, naming what it captured."""
     program_blob(program)
-
-
-def options_of(call: Call) -> NodeOptions:
-    """The resource requests of a call's node."""
-    return getattr(call, "options", NodeOptions())
 
 
 class Shipper:

@@ -90,6 +90,7 @@ class Call:
         inputs: The packed state keys that the node and its routers read, shared by the calls of a step.
         arg: The packed input where it is not the state: a `Send`'s, the run's, a subgraph's output.
         managed: Managed values the node reads (`RemainingSteps`, ...).
+        options: Where and with what resources it is to run.
     """
 
     task: Task
@@ -97,6 +98,7 @@ class Call:
     inputs: Mapping[str, Packed]
     arg: Packed | None = None
     managed: Mapping[str, Any] = field(default_factory=dict)
+    options: NodeOptions = NodeOptions()
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,11 +73,6 @@ def unpack(packed: Packed) -> Any:
     return pickle.loads(packed.data, buffers=packed.buffers)
 
 
-def isolate(value: Any) -> Any:
-    """A copy of `value` that shares nothing mutable with it."""
-    return value if is_immutable(value) else unpack(pack(value))
-
-
 def dumps(value: Any) -> tuple[bytes, tuple[Any, ...]]:
     """Pickle `value`, by value where a reference would not be found in another process.
 

@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -296,17 +297,12 @@ def test_custom_events_come_before_the_outcome_and_in_order(executor: ProcessExe
     assert all(p.task_id == call.task.id for p in posted)
 
 
-def test_heavy_calls_count_and_do_not_starve(executor: ProcessExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
-    from raygraph.execute import processes
-
+def test_heavy_calls_count_and_do_not_starve(executor: ProcessExecutor) -> None:
     heavy = program(lambda s: {"x": "heavy"}, "heavy")
     light = program(lambda s: time.sleep(0.05) or {"x": "light"}, "light")
-    monkeypatch.setattr(
-        processes, "options_of", lambda call: options(num_cpus=2 if call.program.node == "heavy" else 1)
-    )
     with Runner(executor) as runner:
         for what in (light, heavy, *[light] * 10):
-            runner.submit(what)
+            runner.submit(replace(make_call(what), options=options(num_cpus=2 if what is heavy else 1)))
         order = [result_of(runner.take()) for _ in range(12)]
     assert order.index("heavy") == 1
 

@@ -28,6 +28,7 @@ from raygraph import (
 )
 from raygraph.channels import UntrackedValue
 from raygraph.errors import ConfigError, InfeasibleError, NodeCrashed, ShippingError
+from raygraph.executors import ProcessExecutor
 
 REMOTE = ("processes", "ray")
 
@@ -207,6 +208,39 @@ def test_max_concurrency(executor: str, where: str, tmp_path: Any) -> None:
     options = {"max_concurrency": 1} if where == "node" else {}
     config = {"max_concurrency": 1} if where == "config" else {}
     assert fan(6, counts, **options).compile(executor=executor).invoke({}, config)["xs"] == [1] * 6
+
+
+def test_num_cpus_are_held_while_a_node_runs(executor: str, tmp_path: Any) -> None:
+    """Two nodes that ask for both CPUs each never run side by side."""
+    if executor == "threads":
+        pytest.skip("threads take resource requests as met")
+    folder = str(tmp_path)
+
+    def counts(i: int) -> dict[str, Any]:
+        mark = os.path.join(folder, f"running-{i}")
+        with open(mark, "w"):
+            most = len(os.listdir(folder))
+            time.sleep(0.1)
+        os.unlink(mark)
+        return {"xs": [most]}
+
+    found = fan(4, counts, num_cpus=2).compile(executor=ProcessExecutor(2) if executor == "processes" else executor)
+    most = max(found.invoke({})["xs"])
+    assert most == 1
+
+
+def test_a_nodes_runtime_env_and_resources_reach_ray(executor: str) -> None:
+    if executor != "ray":
+        pytest.skip("only Ray has them")
+
+    def asks(state: State) -> dict[str, Any]:
+        import ray
+
+        held = ray.get_runtime_context().get_assigned_resources()
+        return {"xs": [os.environ.get("RAYGRAPH_TEST_ENV"), held.get("CPU")]}
+
+    options = {"runtime_env": {"env_vars": {"RAYGRAPH_TEST_ENV": "here"}}, "num_cpus": 2}
+    assert one(asks, **options).compile(executor="ray").invoke({})["xs"] == ["here", 2]
 
 
 def test_subgraphs_are_driven_by_the_driver(executor: str) -> None:
