@@ -22,7 +22,7 @@ from typing import Any, Final
 from raygraph.errors import ExecutorError, ParentCommand
 from raygraph.execute.protocol import Executor, Session
 from raygraph.execute.worker import warn_mutated
-from raygraph.run import (
+from raygraph.plan.instructions import (
     Begin,
     Emit,
     Event,
@@ -30,12 +30,11 @@ from raygraph.run import (
     Finish,
     Instruction,
     Mutated,
-    Run,
-    Settings,
     Spawn,
     SubgraphDone,
     Submit,
 )
+from raygraph.run import Run, Settings
 from raygraph.state.records import Call, Custom, Outcome, RunContext, Task
 from raygraph.state.types import Command
 from raygraph.stream.report import Report

@@ -35,6 +35,18 @@ from raygraph.errors import (
 )
 from raygraph.plan.due import due_nodes, open_joins
 from raygraph.plan.identity import child_prefix, make_task
+from raygraph.plan.instructions import (
+    Begin,
+    Emit,
+    Event,
+    Fail,
+    Finish,
+    Instruction,
+    Mutated,
+    Spawn,
+    SubgraphDone,
+    Submit,
+)
 from raygraph.plan.retry import retry_delay
 from raygraph.reduce.fold import fold
 from raygraph.reduce.order import PULL, PUSH, order_key
@@ -51,81 +63,6 @@ from raygraph.state.types import Command, Overwrite, Send, unwrap_overwrite
 _Snapshots = dict[tuple[str, ...], dict[str, Packed]]
 #: Kinds of channel for which every single write counts.
 _MERGING: Final = (BinaryOperatorAggregate, DeltaChannel, Topic)
-
-# -- events (besides `Outcome`) ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """The run starts with this input."""
-
-    input: Any
-
-
-@dataclass(frozen=True, slots=True)
-class SubgraphDone:
-    """The subgraph that a task runs has ended, with what the task is to be taken to have returned."""
-
-    task_id: str
-    returned: Any
-
-
-Event = Begin | SubgraphDone | Outcome
-
-# -- instructions ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Submit:
-    """Run this call of this node, after `delay` seconds, and feed its outcome."""
-
-    call: Call
-    node: NodeSpec
-    delay: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Spawn:
-    """After `delay` seconds, drive the node's subgraph; feed `SubgraphDone`, or an `Outcome` with its error."""
-
-    task: Task
-    node: NodeSpec
-    input: Any
-    prefix: str
-    delay: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Emit:
-    """Show this to whoever streams `mode`."""
-
-    mode: str
-    payload: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Mutated:
-    """Warn: `node` changed `keys` of its snapshot in place."""
-
-    node: str
-    keys: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """The run is over; `output` is what `invoke` returns."""
-
-    output: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Fail:
-    """The run cannot go on. Stop what still runs, feed what has ended meanwhile, raise `error`."""
-
-    error: BaseException
-
-
-Instruction = Submit | Spawn | Emit | Mutated | Finish | Fail
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any
 from raygraph.build.compiler import Compiler
 from raygraph.build.graph import StateGraph
 from raygraph.execute.worker import run_call
-from raygraph.run import Begin, Emit, Fail, Finish, Instruction, Run, Settings, Submit
+from raygraph.plan.instructions import Begin, Emit, Fail, Finish, Instruction, Submit
+from raygraph.run import Run, Settings
 from raygraph.state.records import Outcome, RunContext
 
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from raygraph import END, START, Command, Overwrite, RetryPolicy, Send, StateGraph
 from raygraph.errors import EmptyInputError, GraphRecursionError, InvalidUpdateError, NodeCrashed, RoutingError
-from raygraph.run import Fail, Finish, Mutated, Submit
+from raygraph.plan.instructions import Begin, Fail, Finish, Mutated, Submit
 from raygraph.state.records import Outcome
 from tests.unit.engine import Hand, says
 
@@ -103,8 +103,6 @@ def test_recursion_limit_allows_exactly_that_many_steps() -> None:
 
 def test_no_input_is_an_error_before_anything_runs() -> None:
     hand = Hand(graph((START, "a")))
-    from raygraph.run import Begin
-
     hand.feed(Begin(None))
     assert isinstance(hand.log[-1], Fail)
     assert isinstance(hand.log[-1].error, EmptyInputError)
